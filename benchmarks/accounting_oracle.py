@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
 from sottovoce.accounting.accountant import composed_epsilon
-from sottovoce.accounting.pairs import Added, Pair, Removed, Replaced
+from sottovoce.accounting.pairs import AddedPair, Pair, RemovedPair, ReplacedPair
 
 RATES, NOISES = (0.001, 0.01, 0.1, 0.5, 1.0), (0.4, 0.6, 1.0, 2.0, 5.0, 20.0)
 RELEASES, DELTAS = (1, 10, 100, 1000, 10**4, 10**5), (1e-3, 1e-5, 1e-7, 1e-10)
@@ -28,7 +28,7 @@ Case = tuple[str, float, float, int]
 def our_epsilon(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
     """Return our ε, the larger of the two directions."""
     pairs: list[Pair] = (
-        [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+        [ReplacedPair(rate, noise)] if relation == "replace-one" else [RemovedPair(rate, noise), AddedPair(rate, noise)]
     )
     return max(composed_epsilon({pair: releases}, delta) for pair in pairs)
 

@@ -3,8 +3,7 @@
 The package imports this module when a public name is first used, so a device's commands load only what they need.
 """
 
-from sottovoce.accounting.calibration import Calibrated
-from sottovoce.accounting.calibration import calibrated as calibrate
+from sottovoce.accounting.calibration import Calibrated, calibrate
 from sottovoce.accounting.composition import Composed
 from sottovoce.accounting.release_notation import compose
 from sottovoce.agent.embedded import Agent, AgentEvent

@@ -13,10 +13,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sottovoce.errors import LedgerError, MessageRefused
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.masks import centred, pair_mask, unpacked
+from sottovoce.secure_sum.masks import centre_values, pair_mask, unpack_values
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.shares import Combiner
-from sottovoce.secure_sum.statements import Offer, Ready, Stand, Statement, roster_of, round_digest
+from sottovoce.secure_sum.statements import Offer, Ready, Stand, Statement, roster_from_offers, round_digest
 from sottovoce.vault import Ledger
 
 from tests.cells.enrolled import Enrolled
@@ -49,7 +49,7 @@ def leaves_a_sum_inexact() -> str | None:
         for place in range(gone):
             del led.vectors[place]
         found = led.finish()
-        if found.cheated or not np.array_equal(found.total, sum(part.seen[0] for part in parts[gone:])):
+        if found.cheaters or not np.array_equal(found.total, sum(part.seen[0] for part in parts[gone:])):
             return f"{count} members, {gone} gone: another sum"
     return None
 
@@ -81,7 +81,7 @@ def calls_twice() -> str | None:
     """Put one set of offers into two rosters, as the leader."""
     led = Round.called(fleet(9))
     led.join()
-    other = Round(led.parties[:8], roster_of(led.roster.statements[:8]))
+    other = Round(led.parties[:8], roster_from_offers(led.roster.statements[:8]))
     return _got(lambda: other.join([0]), "a second roster was joined with the same offer")
 
 
@@ -227,7 +227,7 @@ def takes_both_shares() -> str | None:
     said = led.reveal(0, stands[:6])
     if len(said.seeds) + len(said.mask_keys) != 8:
         return "more shares than members"
-    held = led.parties[0].vault._cell.member._secrets.received  # type: ignore[union-attr]
+    held = led.parties[0].vault._cell.member._secrets.received_shares  # type: ignore[union-attr]
     seeds, keys = ({one.share for one in shares} for shares in (said.seeds, said.mask_keys))
     both = [place for place in range(8) if held[place].shares.seed in seeds and held[place].shares.mask_key in keys]
     return f"both shares of members {both}" if both else None
@@ -279,13 +279,13 @@ def unmasks_the_late() -> str | None:
     key = Combiner(tuple(range(6))).secret({place: said.mask_keys[0].share for place, said in revealed.items()})
     private, size = X25519PrivateKey.from_private_bytes(key), led.size
     width = len(led.vectors[late]) // size
-    vector = unpacked(led.vectors[late], width)
+    vector = unpack_values(led.vectors[late], width)
     for other in range(7):
         mask = pair_mask(private, led.roster.offers[other].mask_key, led.h, (late, other), size, width)
         vector = vector + mask  # the masks were subtracted, as the late member is the last
     room = parts[late].vault._cell
     assert room is not None
-    far = np.abs(centred(vector, width)).max() / room.mechanism.share(8)
+    far = np.abs(centre_values(vector, width)).max() / room.mechanism.share(8)
     return f"the vector of one device, {far:.1f} deviations of its share away" if far < 100 else None
 
 
@@ -296,7 +296,7 @@ def copies_a_key() -> str | None:
     offers = [one.offer() for one in parties]
     victim = _body(offers[3])
     copied = Offer(0, NOWHERE, victim.mask_key, _body(offers[5]).share_key, _body(offers[5]).commitment)
-    roster = roster_of([*offers[:5], signed(parties[5].name, copied), *offers[6:]])
+    roster = roster_from_offers([*offers[:5], signed(parties[5].name, copied), *offers[6:]])
     h = round_digest(roster.digest, range(8), [bytes(32)] * 8)
     own = X25519PrivateKey.generate()
     with_one, with_other = (pair_mask(own, victim.mask_key, h, (4, other), 16, 4) for other in (3, 5))
@@ -377,7 +377,7 @@ def finds_secrets_on_the_disk() -> str | None:
         "the seed": keys.seed,
         "the mask key": keys.mask_key.private_bytes_raw(),
         "the share key": keys.share_key.private_bytes_raw(),
-        "a share": secrets.received[1].shares.seed,
+        "a share": secrets.received_shares[1].shares.seed,
         "the part before it was masked": parts.seen[0].astype("<i8").tobytes(),
     }
     return next((f"{name} is in the ledger" for name, raw in looked_for.items() if raw in kept), None)
@@ -415,7 +415,7 @@ def hides_a_wrong_seed() -> str | None:
     assert secrets.keys is not None
     secrets.keys = replace(secrets.keys, seed=bytes(32))
     found = led.join().mask().finish()
-    return None if found.cheated == (2,) else f"a sum, and {found.cheated} named"
+    return None if found.cheaters == (2,) else f"a sum, and {found.cheaters} named"
 
 
 @attack
@@ -455,9 +455,9 @@ def _offer() -> Offer:
 
 
 def _body(statement: Statement) -> Offer:
-    from sottovoce.secure_sum.statements import body_of
+    from sottovoce.secure_sum.statements import decode_body
 
-    return body_of(statement, Offer)
+    return decode_body(statement, Offer)
 
 
 def _dumped(one: Party) -> bytes:
@@ -467,9 +467,9 @@ def _dumped(one: Party) -> bytes:
 
 
 def _claimed_variance(terms: str) -> float:
+    from sottovoce.accounting.event_parser import parse_event
     from sottovoce.accounting.events import CellSum
-    from sottovoce.accounting.stored import event_of
 
-    event = event_of(terms)
+    event = parse_event(terms)
     assert isinstance(event, CellSum)
     return float(event.honest * event.share**2)

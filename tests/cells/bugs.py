@@ -16,12 +16,22 @@ from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate
 from sottovoce.algorithms.cell.public.knowledge import Knowledge
 from sottovoce.cell import Cell
 from sottovoce.secure_sum import masks, opening, shares, steps
-from sottovoce.secure_sum.opening import Verified
-from sottovoce.secure_sum.statements import Doubt, Knows, Offer, Ready, Roster, Stand, body_of, roster_of, round_digest
+from sottovoce.secure_sum.opening import VerifiedOpening
+from sottovoce.secure_sum.statements import (
+    Doubt,
+    Knows,
+    Offer,
+    Ready,
+    Roster,
+    Stand,
+    decode_body,
+    roster_from_offers,
+    round_digest,
+)
 from sottovoce.vault import cell_context, cell_member, cell_sum
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.cell_context import CellContext
-from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_member import CellMember
 from sottovoce.vault.cell_sum import CellMechanism
 
 Bug = Callable[[pytest.MonkeyPatch], None]
@@ -40,42 +50,43 @@ def found_by(*attacks: str) -> Callable[[Bug], Bug]:
 
 @found_by("names_two_sets_of_survivors")
 def two_sets_signed_in_a_round(patch: pytest.MonkeyPatch) -> None:
-    survive = Member.survive
+    survive = CellMember.survive
 
-    def forgetful(self: Member, said: steps.Survive) -> Stand:
+    def forgetful(self: CellMember, said: steps.Survive) -> Stand:
         assert self._secrets is not None
         self._secrets.stand = None
         return survive(self, said)
 
-    patch.setattr(Member, "survive", forgetful)
+    patch.setattr(CellMember, "survive", forgetful)
 
 
 @found_by("takes_both_shares")
 def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
-    reveal = Member.reveal
+    reveal = CellMember.reveal
 
-    def generous(self: Member, said: steps.Reveal) -> steps.Revealed:
+    def generous(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         honest = reveal(self, said)
         assert self._secrets is not None
         return steps.Revealed(
-            honest.seeds, tuple(self._secrets.received[one].mask_key_share(one, 0) for one in self._secrets.members)
+            honest.seeds,
+            tuple(self._secrets.received_shares[one].mask_key_share(one, 0) for one in self._secrets.members),
         )
 
-    patch.setattr(Member, "reveal", generous)
+    patch.setattr(CellMember, "reveal", generous)
 
 
 @found_by("subtracts_two_rounds")
 def masks_reused(patch: pytest.MonkeyPatch) -> None:
-    drawn = Member._random_seed
+    drawn = CellMember._random_seed
 
-    def kept(self: Member) -> bytes:
+    def kept(self: CellMember) -> bytes:
         known: list[bytes] = self.__dict__.setdefault("known", [])
         number = self.__dict__["count"] = self.__dict__.get("count", -1) + 1
         if number < 3:
             known.append(drawn(self))
         return bytes(known[number % 3])
 
-    patch.setattr(Member, "_random_seed", kept)
+    patch.setattr(CellMember, "_random_seed", kept)
 
 
 @found_by("subtracts_two_rounds")
@@ -92,66 +103,66 @@ def same_noise_in_a_second_attempt(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("calls_strangers")
 def roster_not_checked(patch: pytest.MonkeyPatch) -> None:
-    join = Member.join
+    join = CellMember.join
 
-    def trusting(self: Member, said: steps.Join) -> steps.Sealed:
+    def trusting(self: CellMember, said: steps.Join) -> steps.Sealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_verify_signature", lambda _: None)
             return join(self, said)
 
-    patch.setattr(Member, "join", trusting)
+    patch.setattr(CellMember, "join", trusting)
 
 
 @found_by("calls_too_few")
 def small_rosters_joined(patch: pytest.MonkeyPatch) -> None:
-    join = Member.join
+    join = CellMember.join
 
-    def careless(self: Member, said: steps.Join) -> steps.Sealed:
+    def careless(self: CellMember, said: steps.Join) -> steps.Sealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_cell", replace(self._cell, least=2))
             return join(self, said)
 
-    patch.setattr(Member, "join", careless)
+    patch.setattr(CellMember, "join", careless)
 
 
 @found_by("calls_one_twice")
 def a_device_twice_in_a_roster(patch: pytest.MonkeyPatch) -> None:
     def lenient(statements: Any) -> Roster:
-        found = [roster_of([one]) for one in statements]
+        found = [roster_from_offers([one]) for one in statements]
         return Roster(tuple(statements), tuple(one.offers[0] for one in found))
 
-    patch.setattr(cell_member, "roster_of", lenient)
+    patch.setattr(cell_member, "roster_from_offers", lenient)
 
 
 @found_by("calls_twice")
 def two_rosters_joined(patch: pytest.MonkeyPatch) -> None:
-    join = Member.join
+    join = CellMember.join
 
-    def forgetful(self: Member, said: steps.Join) -> steps.Sealed:
+    def forgetful(self: CellMember, said: steps.Join) -> steps.Sealed:
         assert self._secrets is not None
         self._secrets.roster = None
         return join(self, said)
 
-    patch.setattr(Member, "join", forgetful)
+    patch.setattr(CellMember, "join", forgetful)
 
 
 @found_by("calls_with_an_old_offer")
 def old_offers_good_for_ever(patch: pytest.MonkeyPatch) -> None:
-    begin, join = Member.begin, Member.join
+    begin, join = CellMember.begin, CellMember.join
 
-    def kept(self: Member, slot: int, point: bytes) -> Offer:
+    def kept(self: CellMember, slot: int, point: bytes) -> Offer:
         before: dict[Offer, Any] = self.__dict__.setdefault("before", {})
         offer = begin(self, slot, point)
         before[offer] = self._secrets
         return offer
 
-    def remembered(self: Member, said: steps.Join) -> steps.Sealed:
-        for offer in roster_of(said.roster).offers:
+    def remembered(self: CellMember, said: steps.Join) -> steps.Sealed:
+        for offer in roster_from_offers(said.roster).offers:
             self._secrets = self.__dict__["before"].get(offer, self._secrets)
         return join(self, said)
 
-    patch.setattr(Member, "begin", kept)
-    patch.setattr(Member, "join", remembered)
+    patch.setattr(CellMember, "begin", kept)
+    patch.setattr(CellMember, "join", remembered)
 
 
 @found_by("keeps_a_member_without_shares")
@@ -175,21 +186,21 @@ def commitments_to_shares_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("lets_few_begin")
 def begun_by_few(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Member, "check_ready", _without_threshold(Member.check_ready))
+    patch.setattr(CellMember, "check_ready", _without_threshold(CellMember.check_ready))
 
 
 @found_by("lets_few_begin")
 def readies_not_verified(patch: pytest.MonkeyPatch) -> None:
-    def trusting(self: Member, said: steps.Mask) -> tuple[int, bytes]:
+    def trusting(self: CellMember, said: steps.Mask) -> tuple[int, bytes]:
         secrets, roster = self._secrets_and_roster()
         return len(roster), secrets.h
 
-    patch.setattr(Member, "check_ready", trusting)
+    patch.setattr(CellMember, "check_ready", trusting)
 
 
 @found_by("finds_secrets_after_the_round")
 def secrets_kept_after_the_round(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Member, "end", lambda *_: None)
+    patch.setattr(CellMember, "end", lambda *_: None)
 
 
 @found_by("turns_the_bundles")
@@ -205,71 +216,71 @@ def shares_not_bound_to_their_sender(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("names_too_few_members")
 def few_members_agreed_on(patch: pytest.MonkeyPatch) -> None:
-    agree = Member.agree
-    patch.setattr(Member, "agree", _without_threshold(agree))
+    agree = CellMember.agree
+    patch.setattr(CellMember, "agree", _without_threshold(agree))
 
 
 @found_by("names_too_few_survivors")
 def few_survivors_stood_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Member, "survive", _without_threshold(Member.survive))
+    patch.setattr(CellMember, "survive", _without_threshold(CellMember.survive))
 
 
 @found_by("opens_with_few_stands")
 def opened_by_few(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Member, "reveal", _without_threshold(Member.reveal))
+    patch.setattr(CellMember, "reveal", _without_threshold(CellMember.reveal))
 
 
 @found_by("stands_twice_for_the_same")
 def stands_counted_twice(patch: pytest.MonkeyPatch) -> None:
-    reveal = Member.reveal
+    reveal = CellMember.reveal
 
-    def counting(self: Member, said: steps.Reveal) -> steps.Revealed:
+    def counting(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         distinct = {stand.owner: stand for stand in said.stands}
         with pytest.MonkeyPatch.context() as inner:
             if len(said.stands) >= self._cell.opening_threshold(8):
                 inner.setattr(Cell, "opening_threshold", lambda *_: 1)
             return reveal(self, steps.Reveal(tuple(distinct.values())))
 
-    patch.setattr(Member, "reveal", counting)
+    patch.setattr(CellMember, "reveal", counting)
 
 
 @found_by("forges_stands")
 def stands_not_verified(patch: pytest.MonkeyPatch) -> None:
-    reveal = Member.reveal
+    reveal = CellMember.reveal
 
-    def trusting(self: Member, said: steps.Reveal) -> steps.Revealed:
+    def trusting(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_verify_signature", lambda _: None)
             return reveal(self, said)
 
-    patch.setattr(Member, "reveal", trusting)
+    patch.setattr(CellMember, "reveal", trusting)
 
 
 @found_by("stands_of_another_round")
 def stands_not_read(patch: pytest.MonkeyPatch) -> None:
-    reveal = Member.reveal
+    reveal = CellMember.reveal
 
-    def blind(self: Member, said: steps.Reveal) -> steps.Revealed:
+    def blind(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         assert self._secrets is not None
         stand = self._secrets.stand
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(cell_member, "body_of", lambda *_: stand)
+            inner.setattr(cell_member, "decode_body", lambda *_: stand)
             return reveal(self, said)
 
-    patch.setattr(Member, "reveal", blind)
+    patch.setattr(CellMember, "reveal", blind)
 
 
 @found_by("opens_two_sets")
 def survivors_of_whoever_stands(patch: pytest.MonkeyPatch) -> None:
     """Reveal shares for any set that enough members confirm, whichever set this member confirmed itself."""
-    reveal = Member.reveal
+    reveal = CellMember.reveal
 
-    def obedient(self: Member, said: steps.Reveal) -> steps.Revealed:
+    def obedient(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         assert self._secrets is not None
-        self._secrets.stand = body_of(said.stands[0], Stand)
+        self._secrets.stand = decode_body(said.stands[0], Stand)
         return reveal(self, said)
 
-    patch.setattr(Member, "reveal", obedient)
+    patch.setattr(CellMember, "reveal", obedient)
 
 
 @found_by("copies_a_key")
@@ -310,22 +321,24 @@ def masks_added_by_both(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("asks_for_two_vectors")
 def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
-    agree = Member.agree
+    agree = CellMember.agree
 
-    def forgetful(self: Member, said: steps.Agree) -> Ready | steps.Unfit:
+    def forgetful(self: CellMember, said: steps.Agree) -> Ready | steps.Unfit:
         assert self._secrets is not None
         self._secrets.h = b""
         return agree(self, said)
 
-    patch.setattr(Member, "agree", forgetful)
-    patch.setattr(Member, "_keys", lambda self, secrets: self.__dict__.setdefault("kept", secrets.keys) or secrets.keys)
+    patch.setattr(CellMember, "agree", forgetful)
+    patch.setattr(
+        CellMember, "_keys", lambda self, secrets: self.__dict__.setdefault("kept", secrets.keys) or secrets.keys
+    )
 
 
 @found_by("takes_a_vector_unpaid")
 def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
     def backwards(self: CellContext, said: steps.Mask) -> steps.Vector | None:
         members, h = self.member.check_ready(said)
-        part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
+        part = self.mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
         masked = self.member.mask(part, self.mechanism.width(members))
         try:
             self.ledger.charge(h, self.mechanism.event(members))
@@ -341,7 +354,7 @@ def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
     def careless(self: CellContext, said: steps.Mask) -> steps.Vector:
         members, h = self.member.check_ready(said)
         self.ledger.charge(h, self.mechanism.event(members))
-        part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
+        part = self.mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
         return self.member.mask(part, self.mechanism.width(members))
 
     answered = CellContext._dispatch
@@ -384,12 +397,12 @@ def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
             made.append(apply(*arguments))
             return made[0]
 
-        def stored(exponent: int, value: bytes, simulated: bool) -> Stored:
-            return Stored(exponent, made[0].astype("<i8").tobytes(), simulated)
+        def stored(exponent: int, value: bytes, simulated: bool) -> StoredRelease:
+            return StoredRelease(exponent, made[0].astype("<i8").tobytes(), simulated)
 
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(CellMechanism, "apply", kept)
-            inner.setattr(cell_context, "Stored", stored)
+            inner.setattr(cell_context, "StoredRelease", stored)
             return masked(self, said)
 
     patch.setattr(CellContext, "_mask", noted)
@@ -400,35 +413,35 @@ def keys_from_the_name(patch: pytest.MonkeyPatch) -> None:
     """Derive keys from the member's name, so that a restart finds them again."""
     from hashlib import sha256
 
-    def derived(self: Member) -> bytes:
+    def derived(self: CellMember) -> bytes:
         number = self.__dict__["number"] = self.__dict__.get("number", -1) + 1
         return sha256(f"{self._owner} {number % 3}".encode()).digest()
 
-    patch.setattr(Member, "_random_seed", derived)
+    patch.setattr(CellMember, "_random_seed", derived)
 
 
 @found_by("wraps_around")
 def too_few_bits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cell_sum, "width_of", lambda *_: 2)
+    patch.setattr(cell_sum, "bytes_per_value", lambda *_: 2)
 
 
 @found_by("moves_the_sum_by_more_than_the_clip")
 def nothing_clipped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CellMechanism, "bound", None)
+    patch.setattr(CellMechanism, "squared_clip_norm", None)
 
 
 @found_by("asks_before_the_vector")
 def stood_for_before_the_vector(patch: pytest.MonkeyPatch) -> None:
-    survive = Member.survive
+    survive = CellMember.survive
 
-    def early(self: Member, said: steps.Survive) -> Stand:
+    def early(self: CellMember, said: steps.Survive) -> Stand:
         secrets = self._secrets
         assert secrets is not None
-        if not secrets.masked:
-            secrets.masked, secrets.members, secrets.h = True, tuple(range(8)), bytes(32)
+        if not secrets.is_masked:
+            secrets.is_masked, secrets.members, secrets.h = True, tuple(range(8)), bytes(32)
         return survive(self, said)
 
-    patch.setattr(Member, "survive", early)
+    patch.setattr(CellMember, "survive", early)
 
 
 @found_by("hides_a_wrong_seed")
@@ -447,10 +460,10 @@ def commitments_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("forges_results")
 def openings_believed_unseen(patch: pytest.MonkeyPatch) -> None:
-    def trusting(opening: Any, *_: Any) -> Verified:
-        roster = roster_of(opening.roster)
+    def trusting(opening: Any, *_: Any) -> VerifiedOpening:
+        roster = roster_from_offers(opening.roster)
         h = round_digest(roster.digest, opening.members, opening.roots)
-        return Verified(opening, roster, h, body_of(opening.stands[0], Stand).survivors)
+        return VerifiedOpening(opening, roster, h, decode_body(opening.stands[0], Stand).survivors)
 
     def unchecked(self: Knowledge, verified: Any, given: Any) -> Any:
         return {verified.roster.owners.index(one.said.owner): one for one in given}
@@ -463,7 +476,7 @@ def openings_believed_unseen(patch: pytest.MonkeyPatch) -> None:
 def answers_of_one_believed(patch: pytest.MonkeyPatch) -> None:
     def credulous(self: Knowledge, votes: Any) -> Any:
         one = next(iter(votes.values()))
-        return body_of(one.said, Knows), self.decode_numerator(one.numerator)
+        return decode_body(one.said, Knows), self.decode_numerator(one.numerator)
 
     patch.setattr(Knowledge, "find_agreed_knowledge", credulous)
 
@@ -485,7 +498,7 @@ def vectors_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("reveals_false_shares")
 def revealed_shares_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gathering, "false_share", lambda *_: None)
+    patch.setattr(gathering, "find_false_share", lambda *_: None)
 
 
 @found_by("deals_another_seed")
@@ -504,7 +517,7 @@ def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
 
     def credulous(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
         state = record_accusation(self, state, sender, statement)
-        said = body_of(statement, Doubt)
+        said = decode_body(statement, Doubt)
         return self._strike_off(state, said.accused, said.why, f"reported by {sender}")
 
     patch.setattr(Dishonesty, "record_accusation", credulous)
@@ -521,7 +534,7 @@ def expiry_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def _without_threshold(step: Callable[..., Any]) -> Callable[..., Any]:
-    def lenient(self: Member, said: Any) -> Any:
+    def lenient(self: CellMember, said: Any) -> Any:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(Cell, "opening_threshold", lambda *_: 1)
             return step(self, said)

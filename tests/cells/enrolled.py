@@ -36,14 +36,14 @@ class Member:
             terms=MeanTerms(_LEARNER, Profile(2, 1.0), Cell(4, 8, 0, 0.6)),
             ledger=Ledger.in_memory(self.identity.node_id, Budget(None, 1e-5, "device", "add-remove")),
             noise=SeededNoise(1),
-            belongs=MemberVerifier(
+            verify_signature=MemberVerifier(
                 fleet.authority, TASK, StoredRevocations(directory, fleet.authority), lambda: time.time() + self.now
             ).verify,
         )
 
     def ask(self, step: steps.Question) -> steps.Answer | Refused:
-        answer = self.vault.step(CellQuery(_LEARNER, steps.encoded(step)))
-        return steps.decode_answer(answer.said) if isinstance(answer, CellAnswer) else answer
+        answer = self.vault.step(CellQuery(_LEARNER, steps.encode_step(step)))
+        return steps.decode_answer(answer.payload) if isinstance(answer, CellAnswer) else answer
 
     def offer(self) -> Statement:
         offer = self.ask(steps.Begin(0, b""))

@@ -14,7 +14,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.kernels.profile import Profile
 from sottovoce.learners.published_records import Signed
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.opening import recover_secrets, total_of
+from sottovoce.secure_sum.opening import compute_total, recover_secrets
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
     Body,
@@ -24,7 +24,7 @@ from sottovoce.secure_sum.statements import (
     Stand,
     Statement,
     body_bytes,
-    roster_of,
+    roster_from_offers,
     round_digest,
 )
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
@@ -36,7 +36,7 @@ class Opened:
     """Opened sum, or the members that were found to have cheated."""
 
     total: NDArray[np.int64]
-    cheated: tuple[int, ...] = ()
+    cheaters: tuple[int, ...] = ()
 
 
 A = TypeVar("A", Offer, steps.Sealed, Ready, steps.Unfit, steps.Vector, Stand, steps.Revealed, steps.Ended)
@@ -105,10 +105,10 @@ class Party:
 
     def ask(self, step: steps.Question, kind: type[A]) -> A:
         """Return the vault's answer to a step. Raises SaidNo if there is no answer."""
-        answer = self.vault.step(CellQuery(LEARNER, steps.encoded(step)))
+        answer = self.vault.step(CellQuery(LEARNER, steps.encode_step(step)))
         if isinstance(answer, Refused):
             raise SaidNo(f"{answer.reason}: {answer.explanation}")
-        said = steps.decode_answer(answer.said)
+        said = steps.decode_answer(answer.payload)
         if isinstance(said, steps.Unfit) and kind is not steps.Unfit:
             raise SaidNo(f"shares of {said.dealers} do not fit")
         assert isinstance(said, kind)
@@ -137,7 +137,7 @@ def party(
         terms=MeanTerms(LEARNER, Profile(len(vector), CLIP), cell),
         ledger=ledger,
         noise=SeededNoise(1000 * seed + number),
-        belongs=belongs,
+        verify_signature=belongs,
     )
     return Party(name, vault, ledger)
 
@@ -164,7 +164,7 @@ class Round:
     @classmethod
     def called(cls, parties: Sequence[Party], slot: int = 0) -> "Round":
         """Begin a round: every party offers, and the roster lists them in their order."""
-        return cls(parties, roster_of([one.offer(slot) for one in parties]))
+        return cls(parties, roster_from_offers([one.offer(slot) for one in parties]))
 
     def join(self, places: Sequence[int] | None = None) -> "Round":
         for place in range(len(self.parties)) if places is None else places:
@@ -198,7 +198,7 @@ class Round:
             self.agree()
         for place in self.members if places is None else places:
             said = self.parties[place].ask(self.go, steps.Vector)
-            assert said.said.round == self.h
+            assert said.statement.round == self.h
             self.vectors[place] = said.vector
         return self
 
@@ -220,9 +220,9 @@ class Round:
     def open(self, survivors: Sequence[int], revealed: Mapping[int, steps.Revealed]) -> Opened:
         vectors = {place: self.vectors[place] for place in survivors}
         secrets = recover_secrets(self.roster, self.members, sorted(survivors), revealed)
-        if secrets.cheated:
-            return Opened(np.zeros(self.size, dtype=np.int64), secrets.cheated)
-        return Opened(total_of(self.roster, self.h, self.members, vectors, secrets, self.size))
+        if secrets.cheaters:
+            return Opened(np.zeros(self.size, dtype=np.int64), secrets.cheaters)
+        return Opened(compute_total(self.roster, self.h, self.members, vectors, secrets, self.size))
 
     @property
     def size(self) -> int:

@@ -29,7 +29,7 @@ from sottovoce.door import CellAnswer, Refused
 from sottovoce.learners.events import Effect, Event, Reply, Send, Timer
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import Opening
-from sottovoce.secure_sum.proofs import digest_of
+from sottovoce.secure_sum.proofs import revealed_digest
 from sottovoce.secure_sum.statements import (
     Body,
     Deal,
@@ -43,8 +43,8 @@ from sottovoce.secure_sum.statements import (
     Stand,
     Statement,
     body_bytes,
-    body_of,
-    roster_of,
+    decode_body,
+    roster_from_offers,
     round_digest,
 )
 from sottovoce.vault import Vault
@@ -100,7 +100,7 @@ class Forger:
         bodies = {name: Offer(0, NOWHERE, *(self._random.randbytes(32) for _ in range(3))) for name in names}
         offers = [self._signed(name if self._random.random() < 0.9 else self._name, bodies[name]) for name in names]
         statements = tuple(replace(one, owner=name) for one, name in zip(offers, names, strict=True))
-        roster, members = roster_of(statements), tuple(range(len(names)))
+        roster, members = roster_from_offers(statements), tuple(range(len(names)))
         digests = tuple(self._random.randbytes(32) for _ in members)
         stand = Stand(round_digest(roster.digest, members, digests), members)
         mine = self._signed(self._name, stand)
@@ -199,7 +199,7 @@ class ProposesManyRounds(Liar):
         gone = (own + 1) % len(said.members)
         kept = [at for at in range(len(said.members)) if at != gone]
         members, deals = tuple(said.members[at] for at in kept), tuple(said.deals[at] for at in kept)
-        h = round_digest(leading.roster.digest, members, [body_of(deal, Deal).root for deal in deals])
+        h = round_digest(leading.roster.digest, members, [decode_body(deal, Deal).root for deal in deals])
         sealed, paths = (tuple(all_of_them[at] for at in kept) for all_of_them in (said.sealed, said.paths))
         return Agreed(members, sealed, paths, deals, self._sign_without_certificate(Lead(leading.roster.digest, h)))
 
@@ -214,7 +214,8 @@ class RevealsFalseShares(Liar):
         first = structs.replace(said.revealed.seeds[0], share=bytes(33))
         revealed = steps.Revealed((first, *said.revealed.seeds[1:]), said.revealed.mask_keys)
         return SharesRevealed(
-            revealed, self._sign_without_certificate(Shown(state.round, self._position(state), digest_of(revealed)))
+            revealed,
+            self._sign_without_certificate(Shown(state.round, self._position(state), revealed_digest(revealed))),
         )
 
 
@@ -254,7 +255,7 @@ class NamesTwoSets(Liar):
         """Omit the last survivor, for half of the members."""
         if not isinstance(said, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
             return said
-        named = body_of(said.said, Named)
+        named = decode_body(said.said, Named)
         return Survived(self._sign_without_certificate(Named(named.round, named.survivors[:-1])))
 
 

@@ -84,7 +84,7 @@ class Watched:
             terms=terms,
             ledger=ledger,
             noise=SeededNoise(rng.getrandbits(60)),
-            belongs=provenance.admit,
+            verify_signature=provenance.admit,
         )
         self._name, self._seen, self._provenance, self._kind = name, seen, provenance, kind
         self._stand: Stand | None = None
@@ -100,8 +100,8 @@ class Watched:
 
         def watched(part: NDArray[np.int64], width: int) -> steps.Vector:
             made = mask(part, width)
-            assert self._name not in self._seen.parts[made.said.round], "two vectors of a device in a round"
-            self._seen.parts[made.said.round][self._name] = part.copy()
+            assert self._name not in self._seen.parts[made.statement.round], "two vectors of a device in a round"
+            self._seen.parts[made.statement.round][self._name] = part.copy()
             return made
 
         room.member.mask = watched  # type: ignore[method-assign]
@@ -109,7 +109,7 @@ class Watched:
     def step(self, query: CellQuery) -> CellAnswer | Refused:
         answer = self.vault.step(query)
         if isinstance(answer, CellAnswer):
-            said = steps.decode_answer(answer.said)
+            said = steps.decode_answer(answer.payload)
             if isinstance(said, steps.Sealed):
                 assert not self._provenance.revoked & self._roster(), "a revoked device in a roster"
             elif isinstance(said, Stand):

@@ -36,7 +36,7 @@ def device(number: int, kind: type[Cells]) -> Device:
         terms=terms,
         ledger=Ledger.in_memory(name, budget),
         noise=SeededNoise(number),
-        belongs=belongs,
+        verify_signature=belongs,
     )
     if kind is DealsAnotherSeed:
         with_another_seed(vault)

@@ -143,6 +143,6 @@ class World:
             terms=self.terms,
             ledger=Ledger.in_memory(name, budget),
             noise=SeededNoise(1000 * seed + self.names.index(name)),
-            belongs=belongs,
+            verify_signature=belongs,
         )
         return with_another_seed(vault) if self.liars.get(name) is DealsAnotherSeed else vault

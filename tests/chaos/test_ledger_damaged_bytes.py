@@ -17,7 +17,7 @@ from sottovoce.accounting.events import GaussianSum, RecordReleased
 from sottovoce.errors import LedgerError
 from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault import Budget, Ledger, Spending
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.chain import Head
 
 from tests.support.crash_disk import Image
@@ -41,7 +41,7 @@ class Books:
     """
 
     spending: Spending
-    releases: dict[bytes, Stored | None]
+    releases: dict[bytes, StoredRelease | None]
     head: Head
 
 
@@ -68,7 +68,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
     for number in range(CHARGES):
         event = RecordReleased(number, "laplace", 8, 2, 0.25) if number % 4 else GaussianSum(10**4, 5000)
         assert ledger.charge(query(number), event)
-        ledger.store(query(number), Stored(-3, rng.randbytes(600), False))
+        ledger.store(query(number), StoredRelease(-3, rng.randbytes(600), False))
         if number == CHECKPOINTED:
             ledger.close()  # which moves the log into the database
             older = path.read_bytes()

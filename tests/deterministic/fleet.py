@@ -71,10 +71,10 @@ class CountingNoise(SeededNoise):
         super().__init__(seed)
         self.drawn = 0
 
-    def words(self, count: int) -> NDArray[np.uint64]:
-        """See NoiseSource.words."""
+    def random_words(self, count: int) -> NDArray[np.uint64]:
+        """See NoiseSource.random_words."""
         self.drawn += count
-        return super().words(count)
+        return super().random_words(count)
 
 
 class WatchedVault(WrappedVault):

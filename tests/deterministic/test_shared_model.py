@@ -14,7 +14,7 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, 
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.numbering import blocks_of, number_by_hash
+from sottovoce.vault.numbering import block_bounds, number_by_hash
 from sottovoce.vault.terms.chains import ChainTerms
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
@@ -67,7 +67,7 @@ def drawn(device: Device) -> list[Records]:
     """The records of each of its blocks."""
     held = number_by_hash(some(int(device.id[-2:])), device.vault._context.ledger)
     assert held.units is not None
-    blocks = np.searchsorted(blocks_of(TURNS), held.units, side="right") - 1
+    blocks = np.searchsorted(block_bounds(TURNS), held.units, side="right") - 1
     return [held.at(np.flatnonzero(blocks == block)) for block in range(TURNS)]
 
 

@@ -11,7 +11,7 @@ from sottovoce.errors import NetworkError
 from sottovoce.identity import open_fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import account_of, audit_account
+from sottovoce.vault.account import audit_account, build_account
 from sottovoce.vault.ledger_file import connect
 
 from tests.support.devices import CLASSES, FEATURES, Device, new_device
@@ -135,7 +135,7 @@ def test_devices_switch_tasks_and_excluded_devices_continue(
             until(lambda agent=agent: agent.status()["steps_done"] == 4, "it has learnt the graph's model")  # type: ignore[misc]
     for device in devices:
         ledger = Ledger.read(device.ledger)
-        spending, _ = audit_account(account_of(ledger))
+        spending, _ = audit_account(build_account(ledger))
         assert 0 < spending.epsilon <= LIFE
         ledger.close()
 
@@ -211,7 +211,7 @@ def test_a_device_with_a_spent_budget_learns_again_in_the_next_period(authority:
         assert 25 < agent.status()["ledger"]["spent_epsilon"] < 40
         assert (agent.end(), vault.end()) == (0, 0)
     with closing(Ledger.read(ledger_file)) as ledger:
-        audit_account(account_of(ledger))
+        audit_account(build_account(ledger))
 
 
 def test_the_guarantee_is_reported_for_the_task_and_for_all_tasks(authority: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.accounting.stored import event_of
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.units import Units
 from sottovoce.agent.join import join
 from sottovoce.data.feed import Window
@@ -67,7 +67,7 @@ class Home:
     def charged(self) -> list[Units]:
         """Return the units charged for each release, in order."""
         ledger = Ledger.read(self.device.ledger)
-        events = [event_of(terms) for _, terms, _ in ledger.charges()]
+        events = [parse_event(terms) for _, terms, _ in ledger.charges()]
         ledger.close()
         return [event.units for event in events]
 

@@ -167,7 +167,7 @@ def test_golf_requires_a_replace_one_ledger(fleet: Fleet, tmp_path: Path) -> Non
     chosen = device.configure(learner=GOLF, privacy={"neighbouring": "add-remove"})
     completed = sottovoce("agent", "run", "--config", chosen.config)
     assert completed.returncode == 5
-    assert "publishes record by record, which shows how many there are" in completed.stderr
+    assert "publishes one release per record, which reveals the number of records" in completed.stderr
 
 
 def test_without_records_there_is_no_fit(fleet: Fleet, tmp_path: Path) -> None:

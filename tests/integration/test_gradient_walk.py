@@ -86,7 +86,7 @@ def test_the_walk_requires_a_replace_one_ledger(fleet: Fleet, tmp_path: Path) ->
     device = new_device(fleet, tmp_path / "d").configure(learner=WALK, privacy={"neighbouring": "add-remove"})
     completed = sottovoce("agent", "run", "--config", device.config)
     assert completed.returncode == 5
-    assert "takes the mean over its records, which shows how many there are" in completed.stderr
+    assert "takes the mean over its records, which reveals the number of records" in completed.stderr
 
 
 def test_the_testbed_runs_it_with_processes(tmp_path: Path) -> None:

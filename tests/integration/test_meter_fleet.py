@@ -153,7 +153,7 @@ def test_three_homes_follow_the_page_to_their_sixth_day(street: Street) -> None:
         assert [process.wait(PATIENCE) for _, process in running] == [0] * len(running)
     for home in HOMES:
         ledger = Ledger.read(street.directory / home / "ledger.db")
-        assert ledger.own_budget.words == "ε = 2, δ = 1e-05, window level, add-remove"
+        assert ledger.own_budget.description == "ε = 2, δ = 1e-05, window level, add-remove"
         assert ledger.epsilon_spent(Units(((street.first + DAYS - 1, street.first + 400),))) == 0, (
             "no future day has been charged"
         )

@@ -143,7 +143,7 @@ def test_a_trace_shows_models_and_records(data: str, tmp_path: Path) -> None:
     "arguments, code, words",
     [
         (("--model", "softmax"), 2, "It learns ridge, pegasos, logistic"),
-        (("--set", "privacy.neighbouring=add-remove"), 5, "shows how many there are"),
+        (("--set", "privacy.neighbouring=add-remove"), 5, "reveals the number of records"),
         (
             ("--fidelity", "paper", "--epsilon", "inf", "--set", "learner.perturbation=privunit"),
             3,

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import sottovoce
 import sottovoce_bootstrap
-from sottovoce.accounting.stored import event_of
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.data import apply
 from sottovoce.identity import Fleet
 from sottovoce.vault import Ledger
@@ -181,7 +181,7 @@ def test_a_published_record_does_not_pay_twice_either(fleet: Fleet, python: str)
         result = attack_vault(scene)
         assert result["floods"]["reasons"] == ["budget", "query", "record"]
         with open_ledger(scene) as ledger:
-            records = [str(event_of(terms).units) for _, terms, _ in ledger.charges()]
+            records = [str(parse_event(terms).units) for _, terms, _ in ledger.charges()]
             assert 10 < len(records) == len(set(records)) <= 40
             assert ledger.spending().epsilon == 2.0
 

@@ -31,7 +31,7 @@ from sottovoce.vault import (
     pure_sum,
     record_mechanism,
 )
-from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.clipping import clip_to_grid
 from sottovoce.vault.release import SealedRelease
 from sottovoce.vault.sampling import Poisson
 from sottovoce.vault.terms import chains, gradients
@@ -88,13 +88,13 @@ def sensitivity_halved(patch: pytest.MonkeyPatch) -> None:
 
 def clip_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Rows go into the sum as long as they are."""
-    patch.setattr(clipped_sum, "clipped_units", lambda rows, step, clip: clipped_units(rows, step, None))
+    patch.setattr(clipped_sum, "clip_to_grid", lambda rows, step, clip: clip_to_grid(rows, step, None))
 
 
 def batch_clipped(patch: pytest.MonkeyPatch) -> None:
     """The sum is clipped, not each row."""
     patch.setattr(
-        clipped_sum, "clipped_units", lambda rows, step, clip: clipped_units(rows.sum(axis=0)[np.newaxis], step, clip)
+        clipped_sum, "clip_to_grid", lambda rows, step, clip: clip_to_grid(rows.sum(axis=0)[np.newaxis], step, clip)
     )
 
 
@@ -103,9 +103,9 @@ def mean_clipped(patch: pytest.MonkeyPatch) -> None:
 
     def clipped(rows: Any, step: float, clip: int | None) -> Any:
         mean = rows.mean(axis=0)[np.newaxis] if len(rows) else rows
-        return clipped_units(mean, step, clip) * len(rows)
+        return clip_to_grid(mean, step, clip) * len(rows)
 
-    patch.setattr(clipped_sum, "clipped_units", clipped)
+    patch.setattr(clipped_sum, "clip_to_grid", clipped)
 
 
 def single_number_exact(patch: pytest.MonkeyPatch) -> None:
@@ -194,10 +194,10 @@ def accountant_reset(patch: pytest.MonkeyPatch) -> None:
 def noise_repeated(patch: pytest.MonkeyPatch) -> None:
     """Every device draws from the same seed."""
 
-    def words(self: OperatingSystemNoise, count: int) -> NDArray[np.uint64]:
+    def random_words(self: OperatingSystemNoise, count: int) -> NDArray[np.uint64]:
         return np.random.PCG64(7).random_raw(count).astype(np.uint64)
 
-    patch.setattr(OperatingSystemNoise, "words", words)
+    patch.setattr(OperatingSystemNoise, "random_words", random_words)
 
 
 def float_noise(patch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def poisson_rate_a_percent_more(patch: pytest.MonkeyPatch) -> None:
 
     def drawn(self: Poisson, count: int, noise: Any) -> Values:
         limit = np.uint64(min(2**64 - 1, 2**64 * self.batch * 101 // (self.of * 100)))
-        return np.flatnonzero(noise.words(count) < limit)
+        return np.flatnonzero(noise.random_words(count) < limit)
 
     patch.setattr(Poisson, "draw", drawn)
 
@@ -349,7 +349,7 @@ def read_as_it_comes(patch: pytest.MonkeyPatch) -> None:
     read = Vault._read
 
     def everything(self: Vault, records: Records, plan: Any, event: Any) -> Any:
-        return read(self, records, plan, event) if self._context.followed is None else None
+        return read(self, records, plan, event) if self._context.growing_records is None else None
 
     patch.setattr(Vault, "_read", everything)
 
@@ -380,7 +380,9 @@ def noise_in_two_slots(patch: pytest.MonkeyPatch) -> None:
 def seeded_noise(patch: pytest.MonkeyPatch) -> None:
     """A generator whose whole future follows from any few of its words; its seed is the operating system's."""
     source = np.random.PCG64()
-    patch.setattr(OperatingSystemNoise, "words", lambda self, count: np.asarray(source.random_raw(count), dtype="u8"))
+    patch.setattr(
+        OperatingSystemNoise, "random_words", lambda self, count: np.asarray(source.random_raw(count), dtype="u8")
+    )
 
 
 def points_not_rounded(patch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.events import Event
-from sottovoce.accounting.stored import event_of
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import prepare_records, required_budget
 from sottovoce.config import AgentConfig
@@ -92,10 +92,10 @@ class CoupledNoise(SeededNoise):
         self.held: list[tuple[bytes, bool]] = []
         self.given: list[tuple[bytes, int]] = []
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         """Return words for a batch, uint64[count]."""
         if count != len(self.held):
-            return super().words(count)
+            return super().random_words(count)
         self.given = [(row, 0 if differs else self._word(row)) for row, differs in self.held]
         return np.array([word for _, word in self.given], dtype=np.uint64)
 
@@ -139,8 +139,8 @@ class World:
             terms=terms or family.terms,
             ledger=self.ledger,
             noise=self.noise,
-            belongs=None if config.cell is None else _anybody,
-            followed=GrowingRecords(lambda: self._come(records), lambda: self.over) if follows else None,
+            verify_signature=None if config.cell is None else _anybody,
+            growing_records=GrowingRecords(lambda: self._come(records), lambda: self.over) if follows else None,
         )
         known = add_identities(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
@@ -189,7 +189,7 @@ class World:
         self.crash = None
         self.seen.charged, self.seen.words = self.ledger.charged_event(query.id), self.noise.given
         if self.vault._cell is not None and len(self.charges()) > before:
-            self.seen.charged = event_of(self.charges()[-1][1])
+            self.seen.charged = parse_event(self.charges()[-1][1])
         if self.seen.plan is not None:
             earlier = [self.ledger.charged_event(id_) for id_ in self.seen.plan.shared]
             self.seen.shared = [event for event in earlier if event is not None]
@@ -278,7 +278,7 @@ class _WatchedCell:
         self._world, self._ledger, self._mechanism, self._raw = world, cell.ledger, cell.mechanism, cell.raw
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger if name in ("payable", "owner") else self._mechanism, name)
+        return getattr(self._ledger if name in ("payable_units", "owner") else self._mechanism, name)
 
     def charge(self, query: bytes, event: Event) -> bool:
         self._world.die("planned")

@@ -10,14 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sottovoce.accounting.accountant import composed_delta, composed_epsilon
 from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.pairs import Added, FixedSize, Gaussian, Laplace, Pair, Removed, Replaced
+from sottovoce.accounting.pairs import (
+    AddedPair,
+    FixedSizePair,
+    GaussianPair,
+    LaplacePair,
+    Pair,
+    RemovedPair,
+    ReplacedPair,
+)
 from sottovoce.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
 
 rates = st.floats(-3, 0).map(lambda power: 10**power)
 noises = st.floats(0.4, 20)
 counts = st.integers(1, 3000)
 deltas = st.floats(-10, -3).map(lambda power: 10**power)
-kinds = st.sampled_from([Removed, Added, Replaced, FixedSize])
+kinds = st.sampled_from([RemovedPair, AddedPair, ReplacedPair, FixedSizePair])
 GRID = 1.006  # two answers on different grids
 ROUNDING = 1 + 1e-6  # two answers on one
 
@@ -38,8 +46,8 @@ def test_more_releases_never_cost_less(
 def test_nor_do_releases_of_other_kinds(
     rate: float, noise: float, other_rate: float, other_noise: float, count: int, extra: float, delta: float
 ) -> None:
-    less: dict[Pair, int] = {Removed(rate, noise): count}
-    for more in (Removed(other_rate, other_noise), Gaussian(extra), Laplace(extra)):
+    less: dict[Pair, int] = {RemovedPair(rate, noise): count}
+    for more in (RemovedPair(other_rate, other_noise), GaussianPair(extra), LaplacePair(extra)):
         longer = {**less, more: less.get(more, 0) + 1}
         assert composed_epsilon(less, delta) <= composed_epsilon(longer, delta) * ROUNDING + 1e-9
 
@@ -59,11 +67,11 @@ def test_less_noise_and_a_smaller_delta_never_cost_less(
 def test_the_relations_in_order(rate: float, noise: float, count: int, delta: float) -> None:
     """Add/remove, replace-one, add/remove at half the noise, fixed size, everything in every sum."""
     one, half = (
-        max(composed_epsilon({pair: count}, delta) for pair in (Removed(rate, z), Added(rate, z)))
+        max(composed_epsilon({pair: count}, delta) for pair in (RemovedPair(rate, z), AddedPair(rate, z)))
         for z in (noise, noise / 2)
     )
-    other = composed_epsilon({Replaced(rate, noise): count}, delta)
-    fixed = composed_epsilon({FixedSize(rate, noise): count}, delta)
+    other = composed_epsilon({ReplacedPair(rate, noise): count}, delta)
+    fixed = composed_epsilon({FixedSizePair(rate, noise): count}, delta)
     whole = gaussian_epsilon(2 / noise * count**0.5, delta)
     for less, more in ((one, other), (other, half), (half, fixed), (fixed, whole)):
         assert less <= more * GRID + 1e-6

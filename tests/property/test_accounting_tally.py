@@ -59,16 +59,16 @@ def test_the_dearest_unit_is_found(paid: list[Event], asked: Units) -> None:
 @settings(max_examples=150)
 def test_exactly_those_units_pay_that_can(paid: list[Event], event: Event, budget: float) -> None:
     tally = tally_of(paid)
-    payable = tally.payable(event, budget)
+    payable_units = tally.payable_units(event, budget)
     can = {unit for unit in (*SEEN, 50) if touched(event, unit) and _fits([*paid, event], unit)(budget)}
     if event.units == EVERY:
-        assert (payable == EVERY) == (len(can) == 10)
-        assert payable in (EVERY, None)
+        assert (payable_units == EVERY) == (len(can) == 10)
+        assert payable_units in (EVERY, None)
     else:
-        assert (set() if payable is None else set(_members(payable))) == can
-        if payable is not None:
-            tally.add(with_units(event, payable))
-            assert tally.epsilon(payable) <= budget
+        assert (set() if payable_units is None else set(_members(payable_units))) == can
+        if payable_units is not None:
+            tally.add(with_units(event, payable_units))
+            assert tally.epsilon(payable_units) <= budget
 
 
 @given(events, st.one_of(sums, pure, single))

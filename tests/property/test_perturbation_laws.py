@@ -1,4 +1,4 @@
-"""Any d, c and ε: a scheme costs what it states, the best one is the best, and any floats make a record of length 1."""
+"""For any d, c and ε, schemes cost the stated ε, the best is selected, and any floats give a record of length 1."""
 
 import math
 from decimal import Decimal, localcontext
@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sottovoce.perturbation import best, scheme
+from sottovoce.perturbation import scheme, select_scheme
 from sottovoce.perturbation.cap import PROBABILITY_BITS, _tail, best_cap
 from sottovoce.vault.record_units import l1_units, l2_unit
 
@@ -40,7 +40,7 @@ def test_a_cap_is_within_epsilon(dimension: int, epsilon: float) -> None:
 @given(FEATURES, CLASSES, EPSILONS)
 @settings(max_examples=60, deadline=None)
 def test_the_best_is_not_above_any_other(features: int, classes: int, epsilon: float) -> None:
-    chosen = best(features, classes, epsilon)
+    chosen = select_scheme(features, classes, epsilon)
     for name in ("laplace-copies", "laplace", "privunit", "krr-privunit"):
         assert chosen.error <= scheme(name, features, classes, epsilon).error
     assert chosen.epsilon == epsilon

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
-from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.clipping import clip_to_grid
 
 Rows = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def squared_norms(units: Rows) -> list[int]:
 @given(st.one_of(batches, ordinary), steps, bounds)
 @settings(max_examples=400)
 def test_no_row_exceeds_the_bound(rows: Rows, step: float, bound: int) -> None:
-    units = clipped_units(rows, step, bound)
+    units = clip_to_grid(rows, step, bound)
     assert units.shape == rows.shape
     assert (units == np.trunc(units)).all()
     assert max(squared_norms(units)) <= bound
@@ -38,7 +38,7 @@ def test_no_row_exceeds_the_bound(rows: Rows, step: float, bound: int) -> None:
 
 @given(ordinary, steps, bounds)
 def test_a_row_keeps_its_direction_and_what_the_bound_leaves_of_its_length(rows: Rows, step: float, bound: int) -> None:
-    units = clipped_units(rows, step, bound)
+    units = clip_to_grid(rows, step, bound)
     assert (units * rows >= 0).all()
     assert (np.abs(units) * step <= np.abs(rows)).all()
     lengths, most = np.sqrt(((rows / step) ** 2).sum(axis=1)), math.sqrt(bound)
@@ -50,8 +50,8 @@ def test_a_row_keeps_its_direction_and_what_the_bound_leaves_of_its_length(rows:
 @given(ordinary, steps)
 def test_a_row_within_the_bound_is_only_rounded_toward_zero(rows: Rows, step: float) -> None:
     bound = math.ceil(((rows / step) ** 2).sum(axis=1).max()) + 1
-    np.testing.assert_array_equal(clipped_units(rows, step, bound), np.trunc(rows / step))
-    np.testing.assert_array_equal(clipped_units(rows, step, None), np.trunc(rows / step))
+    np.testing.assert_array_equal(clip_to_grid(rows, step, bound), np.trunc(rows / step))
+    np.testing.assert_array_equal(clip_to_grid(rows, step, None), np.trunc(rows / step))
 
 
 @given(st.one_of(batches, ordinary), steps, bounds, st.randoms(use_true_random=False))
@@ -60,22 +60,22 @@ def test_a_row_is_clipped_alike_in_any_company(
 ) -> None:
     order = list(range(len(rows)))
     random.shuffle(order)
-    whole = clipped_units(rows, step, bound)
-    assert clipped_units(rows[order], step, bound).tobytes() == whole[order].tobytes()
-    assert clipped_units(np.asfortranarray(rows), step, bound).tobytes() == whole.tobytes()
+    whole = clip_to_grid(rows, step, bound)
+    assert clip_to_grid(rows[order], step, bound).tobytes() == whole[order].tobytes()
+    assert clip_to_grid(np.asfortranarray(rows), step, bound).tobytes() == whole.tobytes()
     for i in range(len(rows)):
-        assert clipped_units(rows[i : i + 1], step, bound).tobytes() == whole[i : i + 1].tobytes()
-        assert clipped_units(rows[i:], step, bound).tobytes() == whole[i:].tobytes()
+        assert clip_to_grid(rows[i : i + 1], step, bound).tobytes() == whole[i : i + 1].tobytes()
+        assert clip_to_grid(rows[i:], step, bound).tobytes() == whole[i:].tobytes()
 
 
 @given(batches, steps)
 def test_a_row_that_is_not_finite_counts_as_zero(rows: Rows, step: float) -> None:
     rows[0, 0] = math.nan
     rows[-1, -1] = math.inf
-    units = clipped_units(rows, step, 10_000)
+    units = clip_to_grid(rows, step, 10_000)
     assert not units[0].any()
     assert not units[-1].any()
-    assert np.isfinite(clipped_units(rows, step, None)).all()
+    assert np.isfinite(clip_to_grid(rows, step, None)).all()
 
 
 @given(st.integers(0, 2**32), st.integers(2**25, 2**26), st.integers(1, 2))
@@ -83,4 +83,4 @@ def test_a_hair_above_the_bound_is_above_it(seed: int, root: int, width: int) ->
     """Scaling in floating point can end on the next integer: the bound is root² less one."""
     rows = np.random.default_rng(seed).uniform(1e9, 1e12, size=(500, width))
     rows[:, 1:] = 0
-    assert max(squared_norms(clipped_units(rows, 1.0, root**2 - 1))) <= root**2 - 1
+    assert max(squared_norms(clip_to_grid(rows, 1.0, root**2 - 1))) <= root**2 - 1

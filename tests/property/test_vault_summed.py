@@ -141,6 +141,6 @@ def test_a_sampled_sum_pays_for_its_error_too() -> None:
     rate = {"neighbouring": "add-remove", "batch": 8, "of": 64}
     mechanism, event = calibrate_sampled(**law, **rate, sum_error=ERROR)  # type: ignore[arg-type]
     moved = (1 + 2 * ERROR) * CLIP / mechanism.step + np.sqrt(400)
-    assert mechanism.summed
+    assert mechanism.is_presummed
     assert mechanism.clip_squared >= moved**2
     assert event.sensitivity_squared == mechanism.clip_squared

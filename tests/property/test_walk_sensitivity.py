@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.pure_sum import bounded_units
+from sottovoce.vault.pure_sum import bound_to_grid
 from sottovoce.vault.terms.walks import WalkTerms
 
 EPSILON = 1.0
@@ -81,8 +81,8 @@ def test_rows_of_any_length_are_held_to_the_bound(copies: int, features: int, le
     rows = np.random.default_rng(seed).normal(size=(3, copies, features))
     with np.errstate(all="ignore"):
         rows[1] *= length / np.abs(rows[1]).max(axis=0).sum()
-    units = bounded_units(rows, -20)
-    alone = np.concatenate([bounded_units(row[np.newaxis], -20) for row in rows])
+    units = bound_to_grid(rows, -20)
+    alone = np.concatenate([bound_to_grid(row[np.newaxis], -20) for row in rows])
     assert np.array_equal(units, alone), "what is done to a row depends on that row alone"
     assert (np.abs(units).max(axis=1).sum(axis=1) <= 2**20).all()
     if length <= 1:

@@ -14,14 +14,14 @@ from typing import Any, Self
 from sottovoce.agent.join import join
 from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Vault
-from sottovoce.vault.server import Served, VaultServer, listening_socket
+from sottovoce.vault.server import ServedVault, VaultServer, listening_socket
 
 from tests.support.devices import Device, free_port, some_records
 from tests.support.waiting import PATIENCE, until
 
 
 @contextmanager
-def serve_vault(served: Served, path: Path) -> Iterator[None]:
+def serve_vault(served: ServedVault, path: Path) -> Iterator[None]:
     """Serve a vault at `path`, in a thread."""
     here, there = socket.socketpair()
     with here, there, listening_socket(path, shared=False) as listener:
@@ -35,9 +35,11 @@ def serve_vault(served: Served, path: Path) -> Iterator[None]:
             assert not thread.is_alive()
 
 
-def served(vault: Vault, owner: str, budget: Budget, **different: Any) -> Served:
+def served(vault: Vault, owner: str, budget: Budget, **different: Any) -> ServedVault:
     """Set up a vault of a small model to be served, by default to the current user."""
-    return Served(**{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "numbers": 64, **different})
+    return ServedVault(
+        **{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "max_point_size": 64, **different}
+    )
 
 
 def separate_device(

@@ -112,7 +112,7 @@ class Home:
         family = build_family(config)
         learner, codec = family.learner(self._name, Stamp(), ())
         vault = make_vault(config, family, ledger, clock=lambda: self.now, uptime=self._wall, noise=self._noise)
-        return learner, SqliteStore(self._directory, learner, codec, vault.spending().present.releases, epoch), vault
+        return learner, SqliteStore(self._directory, learner, codec, vault.spending().current.releases, epoch), vault
 
     def _ledger(self) -> Ledger:
         return Ledger.open(self._directory / LEDGER, self._name, required_budget(self.config))

@@ -18,7 +18,7 @@ from sottovoce.errors import TaskRefused
 from sottovoce.identity import create_fleet
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import account_of, audit_account
+from sottovoce.vault.account import audit_account, build_account
 from sottovoce_home.blend import Blend, group_by_day
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation
@@ -347,7 +347,7 @@ class Year:
             core = home.device.core
             assert core is not None
             outcome.steps.append(core.state.step)
-            releases = home.device.vault.spending().present.releases
+            releases = home.device.vault.spending().current.releases
             if releases != core.state.step:
                 outcome.wrong.append(f"{name}: its state says {core.state.step} steps, its ledger {releases} releases")
             outcome.bytes.append(home.size())
@@ -355,7 +355,7 @@ class Year:
             ledger = Ledger.read(self._directory / name / LEDGER)
             spent = [ledger.epsilon_spent(Units(((day, day),))) for day in range(FIRST, last + 1)]
             ahead = ledger.epsilon_spent(Units(((last, last + 3000),)))
-            audit_account(account_of(ledger))
+            audit_account(build_account(ledger))
             ledger.close()
             outcome.spent.append(max(spent))
             if max(spent) > self._plan.epsilon:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sottovoce.accounting.calibration import Calibrated as Calibrated
-    from sottovoce.accounting.calibration import calibrated as calibrate
+    from sottovoce.accounting.calibration import calibrate
     from sottovoce.accounting.composition import Composed as Composed
     from sottovoce.accounting.release_notation import compose as compose
 
 _EXPORTS = {
     "Calibrated": ("calibration", "Calibrated"),
     "Composed": ("composition", "Composed"),
-    "calibrate": ("calibration", "calibrated"),
+    "calibrate": ("calibration", "calibrate"),
     "compose": ("release_notation", "compose"),
 }
 

@@ -101,7 +101,7 @@ def _best_order(counts: Counts, epsilon: float) -> float:
 
 def _curve(counts: Counts, order: float, centre: float) -> Curve:
     """Return the curve near this θ, or at a lower θ if bounded losses make this one too steep for the grid."""
-    while (curve := _tilted_curve(counts, order, centre)).lost >= 1 and order > 1e-3:
+    while (curve := _tilted_curve(counts, order, centre)).delta_floor >= 1 and order > 1e-3:
         order /= 16
     return curve
 

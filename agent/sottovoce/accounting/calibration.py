@@ -12,7 +12,7 @@ from sottovoce.accounting.accountant import composed_epsilon
 from sottovoce.accounting.discrete import MAX_SUMMED_SIGMA, discrete_gaussian_delta
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
 from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.accounting.pairs import MIN_NOISE, Added, Laplace, Pair, Removed, Replaced
+from sottovoce.accounting.pairs import MIN_NOISE, AddedPair, LaplacePair, Pair, RemovedPair, ReplacedPair
 from sottovoce.errors import PrivacyError
 
 Mechanism = Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"]
@@ -35,7 +35,7 @@ class Calibrated:
     accountant: str
 
 
-def calibrated(
+def calibrate(
     mechanism: Mechanism,
     *,
     epsilon: float,
@@ -96,7 +96,7 @@ def _laplace(epsilon: float, delta: float, distance: float, releases: int) -> Ca
     if releases == 1 or delta == 0:
         return Calibrated(pure, "pure: sensitivity / scale")
     bisected = _least_noise(
-        lambda scale: composed_epsilon({Laplace(distance / scale): releases}, delta) <= epsilon, pure
+        lambda scale: composed_epsilon({LaplacePair(distance / scale): releases}, delta) <= epsilon, pure
     )
     return Calibrated(min(pure, bisected), "privacy loss distribution")
 
@@ -107,8 +107,8 @@ def _discrete_gaussian(
     bound = math.sqrt((distance / mu) ** 2 * releases + SMOOTHING_VARIANCE) * (1 + 2.0**-48)
     if dimensions != 1 or releases > 1 or bound > MAX_SUMMED_SIGMA:
         return Calibrated(bound, "continuous Gaussian at variance σ² - 16 (decision 0003)")
-    summed = _least_noise(lambda sigma: discrete_gaussian_delta(epsilon, sigma, distance) <= delta, bound)
-    return Calibrated(summed, "summed discrete Gaussian")
+    noise = _least_noise(lambda sigma: discrete_gaussian_delta(epsilon, sigma, distance) <= delta, bound)
+    return Calibrated(noise, "summed discrete Gaussian")
 
 
 def _sampled(
@@ -118,7 +118,9 @@ def _sampled(
         if noise < MIN_NOISE:
             return False
         pairs: list[Pair] = (
-            [Replaced(rate, noise)] if neighbouring == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+            [ReplacedPair(rate, noise)]
+            if neighbouring == "replace-one"
+            else [RemovedPair(rate, noise), AddedPair(rate, noise)]
         )
         return all(composed_epsilon({pair: releases}, delta) <= epsilon for pair in pairs)
 

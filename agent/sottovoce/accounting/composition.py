@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sottovoce.accounting.accountant import composed_delta, composed_epsilon
-from sottovoce.accounting.events import Event, Unproved
+from sottovoce.accounting.events import Event, UnprovedRelease
 from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon, sum_epsilons
-from sottovoce.accounting.pairs import Gaussian, Pair, Pure
+from sottovoce.accounting.pairs import GaussianPair, Pair, PurePair
 from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.errors import PrivacyError
 
@@ -43,25 +43,25 @@ class Composed:
 NO_GUARANTEE = Release(pure=math.inf)
 
 
-def release_of(event: Event) -> Release:
-    """Return the release that a ledger charge represents.
+def release_from_event(event: Event) -> Release:
+    """Convert a ledger charge to a release that can be composed.
 
     Raises:
         PrivacyError: if the event kind is unknown.
     """
-    if isinstance(event, Unproved) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
+    if isinstance(event, UnprovedRelease) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
         return NO_GUARANTEE
     if isinstance(event, SampledGaussian):
         return NO_GUARANTEE if event.pairs is None else Release(pairs=event.pairs)
     if event.mu_squared > 0:
         return Release(mu_squared=event.mu_squared)
     if event.epsilon > 0:
-        return Release(pure=event.epsilon, pairs=(Pure(event.epsilon), Pure(event.epsilon)))
+        return Release(pure=event.epsilon, pairs=(PurePair(event.epsilon), PurePair(event.epsilon)))
     raise PrivacyError(f"the cost of the charge `{event.terms[:80]}` is unknown; use the program version that wrote it")
 
 
 def compose(releases: Mapping[Release, int], delta: float) -> Composed:
-    """Return ε at δ for all releases, each repeated as often as its count says, rounded up.
+    """Return ε at δ for all releases with the given counts, rounded up.
 
     Raises:
         PrivacyError: if δ is not in (0, 1).
@@ -82,7 +82,7 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
 
 
 def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
-    """Return δ at ε for all releases, each repeated as often as its count says, rounded up.
+    """Return δ at ε for all releases with the given counts, rounded up.
 
     Raises:
         PrivacyError: if ε is negative or not finite.
@@ -118,7 +118,7 @@ def _split_releases(
             direction[pair] = direction.get(pair, 0) + count
     for direction in directions:
         if mu > 0:
-            direction[Gaussian(mu)] = 1
+            direction[GaussianPair(mu)] = 1
     return mu, pure, directions
 
 

@@ -34,7 +34,7 @@ class Curve:
         centre: the ε relative to which `below` is scaled.
         above: float64[n], the first term of δ for ε in the interval that ends at each node.
         below: float64[n], the second term of δ divided by e^(ε - centre).
-        lost: the part of δ that remains at every ε.
+        delta_floor: the part of δ that remains at every ε.
     """
 
     low: float
@@ -42,20 +42,20 @@ class Curve:
     centre: float
     above: Vector
     below: Vector
-    lost: float
+    delta_floor: float
 
     def delta(self, epsilon: float) -> float:
         """Return δ at ε, rounded up."""
         node = max(0, math.ceil((epsilon - self.low) / self.step))
         if node >= len(self.above):
-            return min(1.0, self.lost)
+            return min(1.0, self.delta_floor)
         scale = math.exp(min(max(epsilon, self.low) - self.centre, _MAX_UNTILT))
         remaining = float(self.above[node]) - scale * float(self.below[node]) * (1 - 2.0**-40)
-        return min(1.0, max(0.0, remaining) + self.lost) if epsilon >= self.low else 1.0
+        return min(1.0, max(0.0, remaining) + self.delta_floor) if epsilon >= self.low else 1.0
 
     def epsilon(self, delta: float) -> float:
         """Return the least ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite if there is none."""
-        target = delta - self.lost
+        target = delta - self.delta_floor
         if target <= 0:
             return math.inf
         nodes = self.low + np.arange(len(self.above)) * self.step
@@ -95,11 +95,11 @@ def convolve(
     logs, gaps, uppers = np.zeros(length // 2 + 1, np.complex128), np.zeros(length // 2 + 1), np.zeros(length // 2 + 1)
     log_total, tilt_error, log_beyond, lost = 0.0, 0.0, -far_order * top, 0.0
     for loss, count in parts:
-        masses, log_sum, part_error = loss.tilted(order)
+        masses, log_sum, part_error = loss.tilt(order)
         log_total += count * log_sum
         tilt_error += count * part_error
-        log_beyond += count * loss.tilted(far_order)[1]
-        lost += count * loss.infinite
+        log_beyond += count * loss.tilt(far_order)[1]
+        lost += count * loss.infinity_mass
         indices = (loss.first + np.arange(len(masses))) % length
         transform = np.fft.rfft(np.bincount(indices, masses, length))
         magnitude = np.maximum(np.abs(transform), 1e-300)

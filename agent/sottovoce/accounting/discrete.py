@@ -17,6 +17,8 @@ from sottovoce.accounting.pairs import Vector, symmetric_profile
 from sottovoce.errors import PrivacyError
 
 MAX_SUMMED_SIGMA = 2.0**14  # above this σ, the bound is as good as the sum, since 16 is only 6 parts in 10⁸ of σ²
+_SUM_ERROR = 2.0**-36  # bound on the relative error of a sum of exponentials
+_MIN_DELTA = 1e-320  # covers the tail beyond the sum, and underflow
 _SUMMED_DEVIATIONS = 40.0  # standard deviations that the sum covers; the remainder is less than 10⁻³⁴⁰ of it
 
 
@@ -34,14 +36,14 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
     if sigma > MAX_SUMMED_SIGMA:
         return vector_delta(epsilon, sigma, sensitivity)
     # P[k ≥ m] grows with the distance for every m, so the largest distance is the worst case.
-    double = 2 * sigma * sigma
+    two_variance = 2 * sigma * sigma
     first = math.floor(epsilon * sigma * sigma / sensitivity + sensitivity / 2)
     k = np.arange(first, first + math.ceil(_SUMMED_DEVIATIONS * sigma) + 3, dtype=np.float64)
-    loss = (2 * k - sensitivity) * sensitivity / double
-    terms = np.exp(-((k - sensitivity) ** 2) / double) * np.maximum(0.0, -np.expm1(epsilon - loss))
-    half = np.arange(1, math.ceil(_SUMMED_DEVIATIONS * sigma) + 1, dtype=np.float64)
-    total = 1 + 2 * math.fsum(np.exp(-(half**2) / double))
-    return min(1.0, math.fsum(terms) / total * (1 + 2.0**-36) + 1e-320)
+    loss = (2 * k - sensitivity) * sensitivity / two_variance
+    terms = np.exp(-((k - sensitivity) ** 2) / two_variance) * np.maximum(0.0, -np.expm1(epsilon - loss))
+    positive_k = np.arange(1, math.ceil(_SUMMED_DEVIATIONS * sigma) + 1, dtype=np.float64)
+    total = 1 + 2 * math.fsum(np.exp(-(positive_k**2) / two_variance))
+    return min(1.0, math.fsum(terms) / total * (1 + _SUM_ERROR) + _MIN_DELTA)
 
 
 def vector_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
@@ -71,12 +73,12 @@ class DiscreteGaussian:
         return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        reach = math.ceil(_SUMMED_DEVIATIONS * self.sigma) + self.sensitivity
-        k = np.arange(-reach, reach + 1, dtype=np.float64)
+        max_k = math.ceil(_SUMMED_DEVIATIONS * self.sigma) + self.sensitivity
+        k = np.arange(-max_k, max_k + 1, dtype=np.float64)
         masses = np.exp(-(k**2) / (2 * self.sigma**2))
-        tail = np.append(np.cumsum((masses / masses.sum())[::-1])[::-1], 0.0)  # P[k ≥ index - reach]
-        first = np.floor(np.minimum(epsilon * self.sigma**2 / self.sensitivity + self.sensitivity / 2, reach)) + 1
-        index = first.astype(np.int64) + reach
+        tail = np.append(np.cumsum((masses / masses.sum())[::-1])[::-1], 0.0)  # P[k ≥ index - max_k]
+        first = np.floor(np.minimum(epsilon * self.sigma**2 / self.sensitivity + self.sensitivity / 2, max_k)) + 1
+        index = first.astype(np.int64) + max_k
         above = tail[np.maximum(index - self.sensitivity, 0)]
         below = tail[np.minimum(index, len(k))]
-        return above - np.exp(epsilon) * below, above * (len(k) * 2.0**-52 + 2.0**-36)
+        return above - np.exp(epsilon) * below, above * (len(k) * 2.0**-52 + _SUM_ERROR)

@@ -19,7 +19,7 @@ SMOOTHING_VARIANCE = 16
 
 
 class Event(Protocol):
-    """A charge in the ledger."""
+    """A charge in the ledger: the privacy cost of one release."""
 
     @property
     def units(self) -> Units:
@@ -44,7 +44,7 @@ class Event(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GaussianSum:
-    """A sum over units with discrete Gaussian noise.
+    """The cost of a sum over privacy units with discrete Gaussian noise.
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
@@ -83,7 +83,9 @@ class GaussianSum:
 
 @dataclass(frozen=True, slots=True)
 class CellSum:
-    """A cell's sum, to which each member has added a share of the noise; see docs/decisions/0042-secure-sums.md.
+    """The cost of a secure sum over a cell of devices, each of which adds a share of the noise.
+
+    See docs/decisions/0042-secure-sums.md.
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
@@ -131,7 +133,7 @@ class CellSum:
 
 @dataclass(frozen=True, slots=True)
 class RecordReleased:
-    """One record released by a pure mechanism.
+    """The cost of one record released by a pure ε mechanism.
 
     Attributes:
         record: record index, from 0.
@@ -170,7 +172,7 @@ class RecordReleased:
 
 @dataclass(frozen=True, slots=True)
 class PureRelease:
-    """A sum over units with noise that provides pure ε.
+    """The cost of a sum over privacy units with noise that provides pure ε.
 
     Attributes:
         law: name of the noise distribution, or `none`.
@@ -209,7 +211,7 @@ class PureRelease:
 
 
 @dataclass(frozen=True, slots=True)
-class Unproved:
+class UnprovedRelease:
     """A release without a proven guarantee: either noise-free, or by a mechanism whose claim does not hold.
 
     Attributes:
@@ -237,8 +239,8 @@ class Unproved:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """The move of a ledger to another location, which releases and charges nothing but creates a new ledger head.
+class LedgerMove:
+    """A ledger's move to another location, recorded as a charge that costs nothing.
 
     Attributes:
         nonce: nonce of this move, as hexadecimal digits.
@@ -268,7 +270,7 @@ class Moved:
 
 
 def with_units(event: Event, units: Units) -> Event:
-    """Return a release with its units replaced; the cost for one record does not change."""
+    """Return the event with its units replaced; the cost for one record does not change."""
     if not any(field.name == "units" for field in fields(event)):  # type: ignore[arg-type]
         return event
     return replace(event, units=units)  # type: ignore[type-var]

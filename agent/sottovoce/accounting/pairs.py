@@ -5,9 +5,9 @@ mechanisms is bounded by the composition of their pairs, even if each mechanism 
 Wang 2022, Theorem 10). Noise is expressed as a multiplier: the standard deviation divided by the largest norm of one
 record's contribution to the sum, regardless of the neighbouring relation.
 
-`Added` compares a Poisson-sampled sum without a record to the sum with it, and `Removed` is the reverse; one of the two
-applies to all steps. `Replaced` is for the replacement of one record, and `FixedSize` is for batches of fixed size.
-The reasoning is in docs/decisions/0012-accounting.md.
+`AddedPair` compares a Poisson-sampled sum without a record to the sum with it, and `RemovedPair` is the reverse; one of
+the two applies to all steps. `ReplacedPair` is for the replacement of one record, and `FixedSizePair` is for batches of
+fixed size. The reasoning is in docs/decisions/0012-accounting.md.
 """
 
 import math
@@ -35,7 +35,7 @@ class Pair(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class GaussianPair:
     """The pair N(μ, 1) and N(0, 1), which represents all Gaussian releases of a ledger together."""
 
     mu: float
@@ -48,7 +48,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedPair:
     """The pair (1 - q) N(0, z²) + q N(1, z²) and N(0, z²), for rate q and noise multiplier z."""
 
     rate: float
@@ -67,7 +67,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedPair:
     """The pair N(0, z²) and (1 - q) N(0, z²) + q N(1, z²)."""
 
     rate: float
@@ -86,7 +86,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacedPair:
     """The pair (1 - q) N(0, z²) + q N(1, z²) and (1 - q) N(0, z²) + q N(-1, z²)."""
 
     rate: float
@@ -109,19 +109,22 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSize:
-    """The pair for replacing a record under a fixed sample share q: `Removed` at z/2 for ε ≥ 0, else `Added` at z/2."""
+class FixedSizePair:
+    """The pair for replacing one record, if a fixed share q of the records is sampled.
+
+    It is `RemovedPair` at z/2 for ε ≥ 0, and `AddedPair` at z/2 otherwise.
+    """
 
     rate: float
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See Pair; computed as in Zhu, Dong & Wang 2022, Proposition 30."""
-        return symmetric_profile(Removed(self.rate, self.noise / 2).profile, epsilon)
+        return symmetric_profile(RemovedPair(self.rate, self.noise / 2).profile, epsilon)
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class LaplacePair:
     """The pair for Laplace noise with pure ε: two Laplace distributions of scale 1 whose centres are ε apart."""
 
     pure: float
@@ -136,7 +139,7 @@ class Laplace:
 
 
 @dataclass(frozen=True, slots=True)
-class Pure:
+class PurePair:
     """The pair for any pure-ε mechanism: a bit, true with probability e^ε / (1 + e^ε).
 
     See Kairouz, Oh & Viswanath 2015.

@@ -34,20 +34,20 @@ class Losses:
         step: h.
         first: the lowest loss is first · h.
         masses: float64[n], the probabilities of first · h, (first + 1) · h, …
-        infinite: the probability of infinity.
+        infinity_mass: the probability of infinity.
     """
 
     step: float
     first: int
     masses: Vector
-    infinite: float
+    infinity_mass: float
 
     @property
     def values(self) -> Vector:
         """Return the losses, float64[n]."""
         return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.step
 
-    def tilted(self, order: float) -> tuple[Vector, float, float]:
+    def tilt(self, order: float) -> tuple[Vector, float, float]:
         """Return masses · e^(order · loss) scaled to sum to 1, the logarithm of the original sum, and the error."""
         exponents = np.log(np.maximum(self.masses, 1e-320)) + order * self.values
         largest = float(exponents.max())

@@ -20,7 +20,7 @@ private.
 
 from dataclasses import dataclass
 
-from sottovoce.accounting.events import Event, Moved, Unproved, with_units
+from sottovoce.accounting.events import Event, LedgerMove, UnprovedRelease, with_units
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import TaskRefused
 
@@ -55,7 +55,7 @@ def convert_charge(event: Event, release_promise: Promise, ledger_promise: Promi
     Raises:
         TaskRefused: if no bound on the number of steps has been proved for this case.
     """
-    if release_promise == ledger_promise or isinstance(event, Moved | Unproved):
+    if release_promise == ledger_promise or isinstance(event, LedgerMove | UnprovedRelease):
         return event, 1
     is_larger = release_promise.unit == "device" and ledger_promise.unit in ("record", "window")
     if release_promise.unit != ledger_promise.unit and not is_larger:

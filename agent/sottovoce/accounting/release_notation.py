@@ -79,7 +79,7 @@ def parse_release(text: str) -> WrittenRelease:
     return WrittenRelease(str(mechanism), parameters, count, None if relation is None else str(relation))
 
 
-def relation_of(releases: Sequence[WrittenRelease]) -> str:
+def shared_relation(releases: Sequence[WrittenRelease]) -> str:
     """Return the neighbouring relation that all releases share; `add-remove` if none specifies one.
 
     Raises:
@@ -111,7 +111,7 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
     from sottovoce.accounting import composition as accounting
 
     parsed_releases = [parse_release(text) for text in releases]
-    relation = relation_of(parsed_releases)
+    relation = shared_relation(parsed_releases)
     counts: dict[accounting.Release, int] = {}
     for parsed in parsed_releases:
         cost = release(parsed, relation)
@@ -125,11 +125,11 @@ def release(event: WrittenRelease, neighbouring: str) -> "Release":
     Raises:
         UsageError: if a value is missing or invalid.
     """
-    from sottovoce.accounting import composition, discrete, events, pairs, stored
+    from sottovoce.accounting import composition, discrete, event_parser, events, pairs
 
     if event.terms is not None:
         try:
-            return composition.release_of(stored.event_of(event.terms))
+            return composition.release_from_event(event_parser.parse_event(event.terms))
         except PrivacyError as error:
             raise UsageError(str(error)) from error
     parameters, mechanism = event.parameters, event.mechanism
@@ -173,17 +173,17 @@ def release(event: WrittenRelease, neighbouring: str) -> "Release":
             raise UsageError(
                 f"{mechanism}: a fixed-size batch reveals the number of records; set neighbouring=replace-one"
             )
-        return composition.Release(pairs=(pairs.FixedSize(q, noise), pairs.FixedSize(q, noise)))
+        return composition.Release(pairs=(pairs.FixedSizePair(q, noise), pairs.FixedSizePair(q, noise)))
     if neighbouring == "replace-one":
-        return composition.Release(pairs=(pairs.Replaced(q, noise), pairs.Replaced(q, noise)))
-    return composition.Release(pairs=(pairs.Removed(q, noise), pairs.Added(q, noise)))
+        return composition.Release(pairs=(pairs.ReplacedPair(q, noise), pairs.ReplacedPair(q, noise)))
+    return composition.Release(pairs=(pairs.RemovedPair(q, noise), pairs.AddedPair(q, noise)))
 
 
 def _pure_release(epsilon: float, *, law: bool) -> "Release":
     from sottovoce.accounting.composition import Release
-    from sottovoce.accounting.pairs import Laplace, Pure
+    from sottovoce.accounting.pairs import LaplacePair, PurePair
 
-    pair = Laplace(epsilon) if law else Pure(epsilon)
+    pair = LaplacePair(epsilon) if law else PurePair(epsilon)
     return Release(pure=epsilon, pairs=(pair, pair))
 
 
@@ -192,7 +192,7 @@ def _sampling_rate(parameters: dict[str, float | str], mechanism: str) -> Fracti
     if "rate" in parameters and ("batch" in parameters or "of" in parameters):
         raise UsageError(f"{mechanism}: set either rate, or batch and of, not both")
     if ("batch" in parameters) != ("of" in parameters):
-        raise UsageError(f"{mechanism}: batch and of must be set together, for example batch=10,of=1000")
+        raise UsageError(f"{mechanism}: `batch` and `of` must be set together, for example batch=10,of=1000")
     if "batch" in parameters:
         rate = Fraction(_parse_whole_number("batch", parameters["batch"]), _parse_whole_number("of", parameters["of"]))
     else:
@@ -210,9 +210,7 @@ def _parse_plain(text: str) -> dict[str, object]:
     for part in filter(None, parts):
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise UsageError(
-                f"{name}: `{part}` does not have the form key=value; an example is {name}:sigma=2,count=10"
-            )
+            raise UsageError(f"{name}: `{part}` is not in the form key=value; for example, {name}:sigma=2,count=10")
         if key in fields:
             raise UsageError(f"{name}: `{key}` is set twice; remove one")
         fields[key] = value
@@ -258,7 +256,7 @@ def _parse_positive(value: float | str, key: str, mechanism: str) -> float:
 
 def _required_value(parameters: dict[str, float | str], key: str, mechanism: str) -> float:
     if key not in parameters:
-        raise UsageError(f"{mechanism}: {key} is missing; an example is {mechanism}:{key}=2")
+        raise UsageError(f"{mechanism}: {key} is missing; for example, {mechanism}:{key}=2")
     return _parse_positive(parameters[key], key, mechanism)
 
 

@@ -105,18 +105,18 @@ class SampledGaussian:
     @property
     def pairs(self) -> "tuple[Pair, Pair] | None":
         """Return the pair for a record's presence versus its absence, and the reverse; None without a guarantee."""
-        from sottovoce.accounting.pairs import MIN_NOISE, Added, FixedSize, Removed, Replaced
+        from sottovoce.accounting.pairs import MIN_NOISE, AddedPair, FixedSizePair, RemovedPair, ReplacedPair
 
         if self.noise < MIN_NOISE:
             return None
         rate = min(1.0, math.nextafter(self.batch / self.of, math.inf))
         pair: Pair
         if self.sampling == "without-replacement":
-            pair = FixedSize(rate, self.noise)
+            pair = FixedSizePair(rate, self.noise)
         elif self.neighbouring == "replace-one":
-            pair = Replaced(rate, self.noise)
+            pair = ReplacedPair(rate, self.noise)
         else:
-            return Removed(rate, self.noise), Added(rate, self.noise)
+            return RemovedPair(rate, self.noise), AddedPair(rate, self.noise)
         return pair, pair
 
     @property
@@ -172,13 +172,15 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
     if not counts:
         return gaussian_epsilon(math.sqrt(mu_squared), delta)
     from sottovoce.accounting.accountant import composed_epsilon  # imported only for ledgers that have such charges
-    from sottovoce.accounting.pairs import Gaussian
+    from sottovoce.accounting.pairs import GaussianPair
 
     if len({event.neighbouring for event, _ in counts}) > 1:
         raise PrivacyError("charges under add-remove and under replace-one do not compose; use a single relation")
     if math.isinf(mu_squared):
         return math.inf
-    gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
+    gaussian: dict[Pair, int] = (
+        {GaussianPair(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
+    )
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
     total_mu_squared = mu_squared  # cost as if every record were in every sum; never an underestimate
     for event, count in merge_events(counts):

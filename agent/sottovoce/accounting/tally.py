@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from sottovoce.accounting.events import Event, Moved, with_units
+from sottovoce.accounting.events import Event, LedgerMove, with_units
 from sottovoce.accounting.gaussian import gaussian_epsilon, sum_epsilons
 from sottovoce.accounting.units import EVERY, LAST, Units
 from sottovoce.errors import TaskRefused
@@ -29,7 +29,7 @@ _NO_PARTS: Parts = frozenset()
 
 
 class Tally:
-    """The charges to every unit; charges can be added but not removed.
+    """The charges to every privacy unit; charges can be added but not removed.
 
     Consecutive units with equal charges are stored together as a run. A ledger that covers years has about one run per
     day. Only units that are charged individually, such as records, are stored separately.
@@ -50,7 +50,7 @@ class Tally:
         Raises:
             TaskRefused: if the cost is unknown because the event was not calibrated for `changes` changes.
         """
-        part = part_of(event, changes)
+        part = cost_part(event, changes)
         for first, last in event.units.spans:
             if first == last:
                 self._single[first] = _add_part(self._single.get(first, _NO_PARTS), part)
@@ -64,10 +64,10 @@ class Tally:
         """Return the largest ε among `units`, including `event`; rounded up, infinite if there is no guarantee."""
         distinct = {parts for first, last in units.spans for parts in self._distinct_parts(first, last)}
         if event is not None:
-            distinct = {_add_part(parts, part_of(event)) for parts in distinct}
+            distinct = {_add_part(parts, cost_part(event)) for parts in distinct}
         return max(_unit_epsilon(parts, self._delta) for parts in distinct)
 
-    def payable(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
+    def payable_units(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
         """Return the units of `event` that can pay for it from a budget of `epsilon`; None if there are none.
 
         An event that touches every unit must be paid for by all of them.
@@ -75,7 +75,7 @@ class Tally:
         Raises:
             TaskRefused: see `add`.
         """
-        part = part_of(event, changes)
+        part = cost_part(event, changes)
 
         def can_pay(parts: Parts) -> bool:
             return _is_affordable(_add_part(parts, part), epsilon, self._delta)
@@ -153,13 +153,13 @@ def _merge_parts(first: Parts, second: Parts) -> Parts:
     return frozenset((Counter(dict(first)) + Counter(dict(second))).items())
 
 
-def part_of(event: Event, changes: int = 1) -> Part:
+def cost_part(event: Event, changes: int = 1) -> Part:
     """Return the parts of an event's cost that composition needs, for data sets that are `changes` changes apart.
 
     Raises:
         TaskRefused: if the event is sampled and `changes` is above 1, because that case has no closed form.
     """
-    has_closed_form = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
+    has_closed_form = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, LedgerMove)
     if not has_closed_form and changes > 1:
         raise TaskRefused(
             "the cost of a sampled release for two changes is unknown; use a task with the ledger's "

@@ -126,7 +126,7 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
     provenance = FleetProvenance(identity, task.digest, trust.is_revoked)
     trust.subscribe(lambda: provenance.renew(trust.identity))
     learner, codec = family.learner(identity.node_id, provenance, records)
-    store = SqliteStore(config.agent.state, learner, codec, vault.spending().present.releases, epoch)
+    store = SqliteStore(config.agent.state, learner, codec, vault.spending().current.releases, epoch)
     counters = Counters()
     interval = AdaptiveInterval(config.learner.longest_pause)
     sealer = _make_sealer(identity, store.incarnation, task, counters)

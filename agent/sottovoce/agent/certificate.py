@@ -18,7 +18,7 @@ from sottovoce.errors import IdentityError, LedgerError
 from sottovoce.identity import Identity, verify_device_certificate
 from sottovoce.identity.framing import frame_fields
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import Account, account_of, audit_account
+from sottovoce.vault.account import Account, audit_account, build_account
 
 SCHEMA = "sottovoce.privacy-certificate/1"
 _DOMAIN = b"sottovoce/privacy-certificate/v1|"
@@ -50,7 +50,7 @@ def certify(ledger: Ledger, identity: Identity) -> str:
     """
     if ledger.owner != identity.node_id:
         raise LedgerError(f"this ledger belongs to device {ledger.owner}, not to {identity.node_id}")
-    account = msgspec.json.encode(account_of(ledger)).decode()
+    account = msgspec.json.encode(build_account(ledger)).decode()
     issued = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return json.dumps(
         {

@@ -13,7 +13,7 @@ from sottovoce.agent.explain import LedgerTotals, build_explanation, describe_pe
 from sottovoce.agent.own_task import planned_steps
 from sottovoce.config import AgentConfig
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import account_of, audit_account
+from sottovoce.vault.account import audit_account, build_account
 
 SCHEMA = "sottovoce.dossier/1"
 OPEN = "open: to be answered by the operator of this device"
@@ -42,7 +42,7 @@ def build_dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version
         LedgerError: if the ledger is inconsistent.
         PrivacyError: if the configuration has no guarantee.
     """
-    account = account_of(ledger)
+    account = build_account(ledger)
     spending, head = audit_account(account)
     present_spending = replace(spending, of_task=ledger.spending().of_task)
     details = build_explanation(config, LedgerTotals(present_spending, ledger_path, ledger.own_budget))

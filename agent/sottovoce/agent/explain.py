@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.accounting.events import Event
-from sottovoce.agent.group_epsilon import epsilon_apart, epsilon_together
+from sottovoce.agent.group_epsilon import epsilon_in_separate_releases, epsilon_in_shared_releases
 from sottovoce.agent.statement_preview import preview_statement
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family, required_budget
@@ -113,8 +113,8 @@ def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict
         {
             "units": count,
             "words": words,
-            "epsilon_together": _finite(epsilon_together(lifetime, count, budget.delta)),
-            "epsilon_apart": _finite(epsilon_apart(lifetime, count, budget.delta)),
+            "epsilon_together": _finite(epsilon_in_shared_releases(lifetime, count, budget.delta)),
+            "epsilon_apart": _finite(epsilon_in_separate_releases(lifetime, count, budget.delta)),
         }
         for count, words in groups
         if lifetime
@@ -160,7 +160,7 @@ def _describe_total(family: Family, statement: PrivacyStatement) -> str:
 def _remaining_budget(budget: Budget, spent: LedgerTotals | None) -> dict[str, Any]:
     if spent is None:
         return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
-    present = spent.spending.present
+    present = spent.spending.current
     remaining = None if budget.epsilon is None else max(0.0, budget.epsilon - present.epsilon)
     return {
         "ledger": spent.path,

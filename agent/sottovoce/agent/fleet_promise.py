@@ -59,7 +59,8 @@ def resolve_budget(promised: PromisedBudget | None, **chosen: Any) -> Budget:
     budget = replace(fleet_budget, **{name: value for name, value in chosen.items() if value is not None})
     if promised is not None and (budget.unit != fleet_budget.unit or not budget.is_at_least_as_strict_as(fleet_budget)):
         raise IdentityError(
-            f"this fleet's devices promise {fleet_budget.words}, but this device would promise {budget.words}; omit "
+            f"this fleet's devices promise {fleet_budget.description}, but this device would promise "
+            f"{budget.description}; omit "
             "the options that differ (only --epsilon and --delta may be lower)"
         )
     return budget

@@ -15,7 +15,7 @@ from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
 _STEPS = 60
 
 
-def epsilon_apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
+def epsilon_in_separate_releases(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """Return ε for `units` units that are in separate releases; rounded up, infinite above MAX_EPSILON.
 
     Args:
@@ -26,7 +26,7 @@ def epsilon_apart(charges: Mapping[Event, int], units: int, delta: float) -> flo
     return _unit_epsilon({event: units * count for event, count in charges.items()}, delta)
 
 
-def epsilon_together(charges: Mapping[Event, int], units: int, delta: float) -> float:
+def epsilon_in_shared_releases(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """Return ε for `units` units that are in the same releases; rounded up, infinite above MAX_EPSILON.
 
     For k units, a Gaussian release has k times the μ and a pure release has k times the ε. If releases use a random

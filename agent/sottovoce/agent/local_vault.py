@@ -31,7 +31,7 @@ LEDGER = "ledger.db"
 
 
 def make_no_task_check(config: AgentConfig) -> Callable[[], str | None]:
-    """Return the VaultContext.closed callback of a vault without a task; it blocks releases if tasks must be signed."""
+    """Return VaultContext.closed_reason for a vault without a task; it blocks releases if tasks must be signed."""
     reason = (
         "the fleet has not signed any task that this device carries out" if config.vault.tasks == "signed" else None
     )
@@ -75,13 +75,13 @@ def make_vault(
         growing_records = GrowingRecords(lambda: load_configured_records(config.data), days, last_window)
     return build(
         records=load_configured_records(config.data),
-        followed=growing_records,
+        growing_records=growing_records,
         kernel=family.kernel,
         terms=family.terms,
         ledger=ledger,
         noise=OperatingSystemNoise() if noise is None else noise,
-        closed=closing_reason,
-        belongs=verify_member,
+        closed_reason=closing_reason,
+        verify_signature=verify_member,
     )
 
 
@@ -98,10 +98,10 @@ def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
         )
     ledger.periods.allow_renewal(policy.renews)
     if policy.limits:
-        ledger.limit(policy.limits)
+        ledger.set_limits(policy.limits)
     if policy.limits or policy.renews != "never" or config.vault.tasks == "signed":
         ledger.start_counting()
-    ledger.record_life()
+    ledger.record_running_time()
 
 
 def load_configured_records(data: DataSection) -> Records:

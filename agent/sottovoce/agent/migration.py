@@ -14,7 +14,7 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
-from sottovoce.accounting.events import Moved
+from sottovoce.accounting.events import LedgerMove
 from sottovoce.durable import rename, sync
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Ledger
@@ -111,7 +111,7 @@ def _begin_new_ledger(old: Ledger, path: Path, nonce: str) -> None:
     """Create the new ledger under a temporary name, which no program opens."""
     old.copy(path)
     with closing(Ledger.open(path, old.owner, old.own_budget)) as new:
-        new.charge(hashlib.sha256(b"sottovoce/moved/v1|" + nonce.encode()).digest(), Moved(nonce))
+        new.charge(hashlib.sha256(b"sottovoce/moved/v1|" + nonce.encode()).digest(), LedgerMove(nonce))
     sync(path)
     path.with_name(path.name + ".lock").unlink(missing_ok=True)
 

@@ -70,7 +70,7 @@ def build_status(agent: StatusSource) -> dict[str, Any]:
         **progress.details,
         "privacy": {
             **agent.vault.statement.as_dict(),
-            "spent_epsilon": agent.spending.present.promised_epsilon,
+            "spent_epsilon": agent.spending.current.promised_epsilon,
             **({} if agent.spending.alone is None else {"spent_epsilon_alone": agent.spending.epsilon_alone}),
             "charges": agent.spending.charges,
             "releases": agent.spending.releases,

@@ -109,7 +109,7 @@ def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:
 def make_closing_check(
     config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
 ) -> Callable[[], str | None]:
-    """Return the VaultContext.closed callback for the last activated task; it returns why releases stopped, or None.
+    """Return VaultContext.closed_reason for the last activated task; it returns why releases stopped, or None.
 
     Args:
         config: the device's own configuration.

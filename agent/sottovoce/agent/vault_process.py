@@ -24,7 +24,7 @@ from sottovoce.data import parse
 from sottovoce.durable import is_read_only
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
 from sottovoce.vault import Ledger
-from sottovoce.vault.server import Served, VaultServer, listening_socket
+from sottovoce.vault.server import ServedVault, VaultServer, listening_socket
 
 if TYPE_CHECKING:
     from sottovoce.identity.authority import Authority
@@ -117,7 +117,7 @@ def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode
             ).verify
         vault = make_vault(config, family, ledger, closing_reason=closing_reason, verify_member=verify_member)
         stack.callback(vault.close)
-        service = Served(
+        service = ServedVault(
             vault,
             owner,
             ledger.own_budget,

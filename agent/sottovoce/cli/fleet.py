@@ -62,7 +62,7 @@ def init(
         promised = msgspec.structs.replace(PURPOSES[purpose], **budget)
         save_promise(fleet, promised)
         typer.echo(
-            f"every device in this fleet promises {resolve_budget(promised).words}; every invitation contains "
+            f"every device in this fleet promises {resolve_budget(promised).description}; every invitation contains "
             "this promise, and every ledger enforces it"
         )
     typer.echo(f"fleet {name}: created in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
@@ -113,7 +113,7 @@ def _fleet_facts(directory: Path) -> dict[str, Any]:
     return {
         "fleet": fleet.name,
         "certificate_expires": fleet.certificate.not_valid_after_utc.isoformat(),
-        "promises": "" if promised is None else resolve_budget(promised).words,
+        "promises": "" if promised is None else resolve_budget(promised).description,
         "revocations": 0 if revocations is None else revocations.version,
         "revoked": [] if revocations is None else list(revocations.node_ids),
         "invitations": open_invitations(directory),

@@ -7,7 +7,7 @@ from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.data.spec import KINDS as DATA_KINDS
 from sottovoce.data.spec import DataKind
 from sottovoce.errors import PluginError
-from sottovoce.perturbation import OWN as MECHANISMS
+from sottovoce.perturbation import RESERVED_NAMES as MECHANISMS
 from sottovoce.perturbation import RecordMechanismPlugin
 from sottovoce.plugins import (
     DATA_KIND,

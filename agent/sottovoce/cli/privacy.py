@@ -48,14 +48,14 @@ def calibrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the least noise that makes all releases together (ε, δ)-differentially private."""
-    from sottovoce.accounting.calibration import calibrated
+    from sottovoce.accounting.calibration import calibrate
 
     if mechanism.endswith("gaussian") and not 0 < delta < 1:
         raise UsageError(
             f"--delta {delta:g}: {mechanism} noise requires a δ between 0 and 1; for example, use --delta 1e-5"
         )
     try:
-        calibration = calibrated(
+        calibration = calibrate(
             mechanism,
             epsilon=epsilon,
             delta=delta,

@@ -21,7 +21,7 @@ def compose(
 ) -> None:
     """Print the total ε of several releases at a δ, or their δ at an ε, rounded up."""
     try:
-        relation = notation.relation_of([notation.parse_release(text) for text in event])
+        relation = notation.shared_relation([notation.parse_release(text) for text in event])
         total = notation.compose(*event, delta=delta, epsilon=epsilon)
     except PrivacyError as error:
         raise UsageError(str(error)) from error

@@ -100,17 +100,17 @@ class CellQuery:
 
     Attributes:
         learner: name of the learner that sends the query.
-        said: an encoded question from sottovoce.secure_sum.steps.
+        payload: an encoded question from sottovoce.secure_sum.steps.
     """
 
     learner: str
-    said: bytes
+    payload: bytes
 
     @property
     def id(self) -> bytes:
         """Return SHA-256 over learner and question."""
         name = self.learner.encode()
-        return hashlib.sha256(b"sottovoce/cell-query/v1|%d|%b%b" % (len(name), name, self.said)).digest()
+        return hashlib.sha256(b"sottovoce/cell-query/v1|%d|%b%b" % (len(name), name, self.payload)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,10 @@ class CellAnswer:
 
     Attributes:
         query_id: id of the query.
-        said: an encoded answer from sottovoce.secure_sum.steps.
+        payload: an encoded answer from sottovoce.secure_sum.steps.
         simulated: whether secrets and noise came from a seeded stream; the wire refuses such an answer.
     """
 
     query_id: bytes
-    said: bytes
+    payload: bytes
     simulated: bool

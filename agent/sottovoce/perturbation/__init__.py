@@ -5,8 +5,8 @@ may learn from it any number of times. The vault draws the noise; this package o
 """
 
 from sottovoce.perturbation.cap import Cap
-from sottovoce.perturbation.choice import OWN, best, register_scheme, scheme
-from sottovoce.perturbation.contrast import best_for_ridge
+from sottovoce.perturbation.choice import RESERVED_NAMES, register_scheme, scheme, select_scheme
+from sottovoce.perturbation.contrast import select_scheme_for_ridge
 from sottovoce.perturbation.exact import Exact
 from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
 from sottovoce.perturbation.plugin import RecordMechanismPlugin
@@ -17,7 +17,7 @@ from sottovoce.perturbation.two_part import LabelledPrivUnit
 from sottovoce.perturbation.visits import VisitBudget, visit_epsilons
 
 __all__ = [
-    "OWN",
+    "RESERVED_NAMES",
     "Cap",
     "Exact",
     "LabelledPrivUnit",
@@ -29,9 +29,9 @@ __all__ = [
     "RecordMechanismPlugin",
     "Scheme",
     "VisitBudget",
-    "best",
-    "best_for_ridge",
     "register_scheme",
     "scheme",
+    "select_scheme",
+    "select_scheme_for_ridge",
     "visit_epsilons",
 ]

@@ -17,7 +17,7 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
     "privunit": PrivUnit,
     "krr-privunit": LabelledPrivUnit,
 }
-OWN = (*_SCHEMES, "best", "exact")
+RESERVED_NAMES = (*_SCHEMES, "best", "exact")
 """Reserved names, which other packages must not use."""
 _REGISTERED: dict[str, Callable[[int, int, float], Scheme]] = {}
 """Schemes that other packages have registered on this device; its peers also use them to perturb their records."""
@@ -38,13 +38,13 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
     """
     if features < 1 or classes < 2:
         raise PrivacyError(
-            f"records with {features} features and {classes} classes cannot be released; set data.features to at "
-            "least 1 and data.classes to at least 2"
+            f"cannot release records with {features} features and {classes} classes; set data.features to at least 1 "
+            "and data.classes to at least 2"
         )
     if (name == "exact") != (epsilon is None):
         raise PrivacyError(
-            f"scheme `{name}` and ε = {'none' if epsilon is None else format(epsilon, 'g')} cannot be combined, "
-            "because `exact` does not accept an ε and all other schemes require one"
+            f"scheme `{name}` cannot be used with ε = {'none' if epsilon is None else format(epsilon, 'g')}: "
+            "`exact` does not accept an ε, and all other schemes require one"
         )
     if epsilon is None:
         return _check_width(Exact(features, classes))
@@ -63,8 +63,8 @@ def register_scheme(name: str, make: Callable[[int, int, float], Scheme]) -> Non
     _REGISTERED[name] = make
 
 
-def best(features: int, classes: int, epsilon: float | None) -> Scheme:
-    """Return the scheme with the least predicted error (`Scheme.error`), which depends only on public d, c and ε.
+def select_scheme(features: int, classes: int, epsilon: float | None) -> Scheme:
+    """Return the scheme with the smallest predicted error (`Scheme.error`) for public d, c and ε.
 
     At small ε, this is PrivUnit on the tensor; at larger ε, randomised response with PrivUnit; for None, `exact`.
 

@@ -1,9 +1,9 @@
 """Choose the best scheme for a ridge model from public d, c and ε.
 
-`perturbation.best` compares errors of y^(k)x, which affect a travelling model. A ridge model is linear in the mean
-y^(k)x and predicts the label with the largest of c scores. An error that is common to all c copies therefore shifts all
-scores equally and does not affect the prediction. Only the error of the contrasts matters, where a contrast is a copy
-minus the mean of the copies. The mean of y^(k) over k is -m with m = 1 - 2/c, so:
+`perturbation.select_scheme` compares errors of y^(k)x, which affect a travelling model. A ridge model is linear in the
+mean y^(k)x and predicts the label with the largest of c scores. An error that is common to all c copies therefore
+shifts all scores equally and does not affect the prediction. Only the error of the contrasts matters, where a contrast
+is a copy minus the mean of the copies. The mean of y^(k) over k is -m with m = 1 - 2/c, so:
 
 - for a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j, and m² of all noise is
   common;
@@ -11,14 +11,14 @@ minus the mean of the copies. The mean of y^(k) over k is -m with m = 1 - 2/c, s
 """
 
 from sottovoce.errors import PrivacyError
-from sottovoce.perturbation.choice import best, scheme
+from sottovoce.perturbation.choice import scheme, select_scheme
 from sottovoce.perturbation.scheme import Scheme
 from sottovoce.perturbation.two_part import LabelledPrivUnit
 
 _SCHEMES = ("laplace", "privunit", "krr-privunit")
 
 
-def best_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
+def select_scheme_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
     """Return the scheme with the least predicted error of the contrasts.
 
     Raises:
@@ -30,7 +30,7 @@ def best_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
             candidates.append(scheme(name, features, classes, epsilon))
         except PrivacyError:
             continue  # the scheme is too wide, or its noise exceeds the range of the grid
-    return min(candidates, key=contrast_error) if candidates else best(features, classes, epsilon)
+    return min(candidates, key=contrast_error) if candidates else select_scheme(features, classes, epsilon)
 
 
 def contrast_error(candidate: Scheme) -> float:

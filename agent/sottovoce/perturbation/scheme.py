@@ -60,7 +60,7 @@ class Scheme(Protocol):
 
     @property
     def copies(self) -> int:
-        """Return 1 for two classes, else c."""
+        """Return the number of one-vs-all copies y⁽ᵏ⁾x of a record: 1 for two classes, otherwise c."""
         ...
 
     @property
@@ -118,7 +118,7 @@ class Scheme(Protocol):
 
 
 def copies_of(classes: int) -> int:
-    """Return a record's number of one-vs-all copies; 1 for two classes, as a second would only change the sign."""
+    """Return a record's number of one-vs-all copies: 1 for two classes, otherwise c."""
     return 1 if classes == 2 else classes
 
 

@@ -20,7 +20,7 @@ _TEST_KEY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # used only to
 _NONCE = bytes(16)  # each key masks one vector
 
 
-def width_of(members: int, reach: int, share: int) -> int:
+def bytes_per_value(members: int, reach: int, share: int) -> int:
     """Return the number of bytes per value needed to represent the sum of all members' vectors and noise.
 
     Args:
@@ -90,19 +90,19 @@ def check_keys(*keys: bytes) -> None:
         shared_secret(_TEST_KEY, key)
 
 
-def packed(vector: NDArray[np.uint64], width: int) -> bytes:
+def pack_values(vector: NDArray[np.uint64], width: int) -> bytes:
     """Pack values modulo 2^(8 width) into `width` bytes each, little-endian."""
     return vector.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
 
 
-def unpacked(raw: bytes, width: int) -> NDArray[np.uint64]:
-    """Unpack values packed by `packed`, as uint64."""
+def unpack_values(raw: bytes, width: int) -> NDArray[np.uint64]:
+    """Unpack values packed by `pack_values`, as uint64."""
     padded = np.zeros((len(raw) // width, 8), dtype=np.uint8)
     padded[:, :width] = np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
     return padded.view("<u8").ravel().astype(np.uint64)
 
 
-def centred(vector: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
+def centre_values(vector: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
     """Map numbers modulo 2^(8 width) to their representatives nearest to 0, int64."""
     shift = np.uint64(64 - 8 * width)
     return (vector << shift).view(np.int64) >> np.int64(shift)
@@ -113,4 +113,4 @@ def _derive_key(secret: bytes, h: bytes, purpose: bytes) -> bytes:
 
 
 def _key_stream(key: bytes, size: int, width: int) -> NDArray[np.uint64]:
-    return unpacked(Cipher(ChaCha20(key, _NONCE), mode=None).encryptor().update(bytes(size * width)), width)
+    return unpack_values(Cipher(ChaCha20(key, _NONCE), mode=None).encryptor().update(bytes(size * width)), width)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.masks import centred, own_mask, pair_mask, unpacked
+from sottovoce.secure_sum.masks import centre_values, own_mask, pair_mask, unpack_values
 from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import (
     MAX_MEMBERS,
@@ -23,8 +23,8 @@ from sottovoce.secure_sum.statements import (
     Stand,
     Statement,
     Statements,
-    body_of,
-    roster_of,
+    decode_body,
+    roster_from_offers,
     round_digest,
 )
 from sottovoce.secure_sum.steps import Revealed, Roots
@@ -35,7 +35,7 @@ _Secrets = Annotated[tuple[Digest, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 def commitment(seed: bytes) -> bytes:
-    """Return a member's commitment to its seed."""
+    """Return the hash by which a member commits to its seed."""
     return sha256(_COMMITMENT + seed).digest()
 
 
@@ -46,12 +46,12 @@ class Secrets:
     Attributes:
         seeds: seeds of the survivors' own masks, in roster order.
         mask_keys: private mask keys of the members that dropped out, in roster order.
-        cheated: roster indices of members whose shares do not match their offers; if any, the sum cannot be opened.
+        cheaters: roster indices of members whose shares do not match their offers; if any, the sum cannot be opened.
     """
 
     seeds: tuple[bytes, ...]
     mask_keys: tuple[bytes, ...]
-    cheated: tuple[int, ...] = ()
+    cheaters: tuple[int, ...] = ()
 
 
 def recover_secrets(
@@ -104,7 +104,7 @@ def _find_cheaters(
     return (*wrong_seeds, *wrong_keys)
 
 
-def total_of(
+def compute_total(
     roster: Roster, h: bytes, members: Sequence[int], vectors: Mapping[int, bytes], secrets: Secrets, size: int
 ) -> NDArray[np.int64]:
     """Return the sum over the survivors, int64[size] in grid units.
@@ -114,7 +114,7 @@ def total_of(
         h: round hash.
         members: roster indices of the members that dealt shares to all others.
         vectors: masked vectors of all survivors, by roster index.
-        secrets: the secrets from `recover_secrets`, with an empty `cheated`.
+        secrets: the secrets from `recover_secrets`, with an empty `cheaters`.
         size: vector length.
 
     Raises:
@@ -127,17 +127,17 @@ def total_of(
     dropouts = [index for index in members if index not in vectors]
     total = np.zeros(size, dtype=np.uint64)
     for index, seed in zip(survivors, secrets.seeds, strict=True):
-        total += unpacked(vectors[index], width) - own_mask(seed, h, size, width)
+        total += unpack_values(vectors[index], width) - own_mask(seed, h, size, width)
     for index, key in zip(dropouts, secrets.mask_keys, strict=True):
         private = X25519PrivateKey.from_private_bytes(key)
         for survivor in survivors:
             mask = pair_mask(private, roster.offers[survivor].mask_key, h, (index, survivor), size, width)
             total = total + mask if index < survivor else total - mask
-    return centred(total, width)
+    return centre_values(total, width)
 
 
-class Lie(MessageRefused):
-    """Raised for a false statement that no honest device would make."""
+class FalseStatement(MessageRefused):
+    """Raised for a false statement, which proves that the sender is dishonest."""
 
 
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -161,8 +161,8 @@ class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """A verified opening.
+class VerifiedOpening:
+    """An opened sum whose statements have been verified.
 
     Attributes:
         opening: the opening.
@@ -177,16 +177,16 @@ class Verified:
     survivors: tuple[int, ...]
 
     def total(self, vectors: Mapping[int, bytes], size: int) -> NDArray[np.int64]:
-        """Return the sum over the survivors; see `total_of`."""
+        """Return the sum over the survivors; see `compute_total`."""
         opening = self.opening
         secrets = Secrets(opening.seeds, opening.mask_keys)
-        return total_of(self.roster, self.round, opening.members, vectors, secrets, size)
+        return compute_total(self.roster, self.round, opening.members, vectors, secrets, size)
 
 
 def verify_opening(
     opening: Opening, cell: Cell, verify_signature: Callable[[Statement], None], is_revoked: Callable[[str], bool]
-) -> Verified:
-    """Check every statement in an opening.
+) -> VerifiedOpening:
+    """Check every statement in an opened sum.
 
     Args:
         opening: an opening from an untrusted source.
@@ -196,10 +196,10 @@ def verify_opening(
         is_revoked: returns whether the fleet has revoked a device; the confirmations of revoked devices do not count.
 
     Raises:
-        Lie: if the opening contains a false statement.
+        FalseStatement: if the opening contains a false statement.
         MessageRefused: if the opening involves devices that this one does not know, or that the fleet has revoked.
     """
-    roster = roster_of(opening.roster)
+    roster = roster_from_offers(opening.roster)
     if not cell.least <= len(roster) <= cell.most:
         raise _invalid_opening("the roster size is not allowed in this task")
     for statement in roster.statements:
@@ -210,14 +210,14 @@ def verify_opening(
     if len(opening.roots) != len(members) or not opening.stands:
         raise _invalid_opening("roots or confirmations are missing")
     h = round_digest(roster.digest, members, opening.roots)
-    stand = body_of(opening.stands[0], Stand)
+    stand = decode_body(opening.stands[0], Stand)
     survivors = stand.survivors
     if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
         raise _invalid_opening("the survivors are not members of the round")
     credentials = {roster.owners[index]: roster.statements[index].credential for index in survivors}
     for confirmation in opening.stands:
         owner = confirmation.owner
-        if owner not in credentials or body_of(confirmation, Stand) != stand:
+        if owner not in credentials or decode_body(confirmation, Stand) != stand:
             raise _invalid_opening("a device that did not survive confirmed the survivors, or the confirmations differ")
         verify_signature(Statement(owner, confirmation.body, credentials[owner], confirmation.signature))
     signers = {confirmation.owner for confirmation in opening.stands if not is_revoked(confirmation.owner)}
@@ -228,8 +228,8 @@ def verify_opening(
         raise _invalid_opening("the opening has the wrong number of secrets")
     if _find_cheaters(roster, survivors, dropouts, opening.seeds, opening.mask_keys):
         raise _invalid_opening("a secret does not match its owner's offer")
-    return Verified(opening, roster, h, survivors)
+    return VerifiedOpening(opening, roster, h, survivors)
 
 
-def _invalid_opening(reason: str) -> Lie:
-    return Lie("cell", f"an opened sum is invalid: {reason}")
+def _invalid_opening(reason: str) -> FalseStatement:
+    return FalseStatement("cell", f"an opened sum is invalid: {reason}")

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, msgpack
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.opening import is_mask_key, is_seed
-from sottovoce.secure_sum.share_tree import mask_key_leaf, path_bytes, root_at, seed_leaf
+from sottovoce.secure_sum.share_tree import compute_root, mask_key_leaf, path_bytes, seed_leaf
 from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import (
     MAX_MEMBERS,
@@ -26,8 +26,8 @@ from sottovoce.secure_sum.statements import (
     Shown,
     Stand,
     Statement,
-    any_body_of,
-    body_of,
+    decode_any_body,
+    decode_body,
     round_digest,
 )
 from sottovoce.secure_sum.steps import Revealed, RevealedShare, Roots
@@ -42,7 +42,7 @@ class Equivocation(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     second: Statement
 
 
-class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="worthless-shares"):
+class InvalidShares(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="worthless-shares"):
     """Proof that the shares to which a member committed do not yield the secret that the member offered.
 
     Attributes:
@@ -78,11 +78,11 @@ class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     roots: Roots
 
 
-Proof = Equivocation | WorthlessShares | FalseShare
+Proof = Equivocation | InvalidShares | FalseShare
 
 
-def false_share(recipient: Place, revealed: Revealed, members: Places, roots: Roots) -> int | None:
-    """Return the dealer of the first share that does not match its root; None if all shares match.
+def find_false_share(recipient: Place, revealed: Revealed, members: Places, roots: Roots) -> int | None:
+    """Return the dealer of the first share that does not match its hash-tree root; None if all shares match.
 
     Args:
         recipient: roster index of the member that revealed the shares.
@@ -92,19 +92,19 @@ def false_share(recipient: Place, revealed: Revealed, members: Places, roots: Ro
     """
     root_by_dealer = dict(zip(members, roots, strict=True))
     for share, of_mask_key in _all_shares(revealed):
-        if root_of(share, recipient, of_mask_key=of_mask_key) != root_by_dealer.get(share.dealer):
+        if expected_root(share, recipient, of_mask_key=of_mask_key) != root_by_dealer.get(share.dealer):
             return share.dealer
     return None
 
 
-def root_of(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> bytes:
-    """Return the root that a share's dealer must have signed."""
+def expected_root(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> bytes:
+    """Return the hash-tree root that a share's dealer must have signed."""
     leaf = mask_key_leaf(recipient, share.share) if of_mask_key else seed_leaf(recipient, share.share)
     seed, mask_key = (share.other, leaf) if of_mask_key else (leaf, share.other)
-    return root_at(recipient, seed, mask_key, share.path)
+    return compute_root(recipient, seed, mask_key, share.path)
 
 
-def digest_of(revealed: Revealed) -> bytes:
+def revealed_digest(revealed: Revealed) -> bytes:
     """Return the digest of revealed shares, which the revealing member signs."""
     return sha256(msgpack.encode(revealed)).digest()
 
@@ -124,17 +124,17 @@ def judge_proof(proof: Proof, cell: Cell, verify_signature: SignatureVerifier) -
     match proof:
         case Equivocation():
             return _judge_equivocation(proof, verify_signature)
-        case WorthlessShares():
-            return _judge_worthless_shares(proof, cell, verify_signature)
+        case InvalidShares():
+            return _judge_invalid_shares(proof, cell, verify_signature)
         case FalseShare():
             return _judge_false_share(proof, verify_signature)
 
 
 def _judge_equivocation(proof: Equivocation, verify_signature: SignatureVerifier) -> tuple[str, str]:
     first, second = proof.first, proof.second
-    bodies = any_body_of(first), any_body_of(second)
+    bodies = decode_any_body(first), decode_any_body(second)
     if first.owner != second.owner or bodies[0] == bodies[1] or _statement_key(bodies[0]) != _statement_key(bodies[1]):
-        raise _worthless_proof()
+        raise _invalid_proof()
     verify_signature(first)
     verify_signature(second)
     return first.owner, f"signed two statements of the kind {type(bodies[0]).__name__.lower()} in one round"
@@ -148,11 +148,11 @@ def _statement_key(body: Body) -> tuple[type, bytes]:
         case Masked(round=digest) | Named(round=digest) | Stand(round=digest):
             return type(body), digest
         case _:
-            raise _worthless_proof()
+            raise _invalid_proof()
 
 
-def _judge_worthless_shares(proof: WorthlessShares, cell: Cell, verify_signature: SignatureVerifier) -> tuple[str, str]:
-    offer, deal = body_of(proof.offer, Offer), body_of(proof.deal, Deal)
+def _judge_invalid_shares(proof: InvalidShares, cell: Cell, verify_signature: SignatureVerifier) -> tuple[str, str]:
+    offer, deal = decode_body(proof.offer, Offer), decode_body(proof.deal, Deal)
     recipients = proof.recipients
     is_consistent = (
         proof.offer.owner == proof.deal.owner
@@ -162,30 +162,30 @@ def _judge_worthless_shares(proof: WorthlessShares, cell: Cell, verify_signature
         and recipients[-1] < deal.size
         and all(
             len(share.path) == path_bytes(deal.size)
-            and root_of(share, recipient, of_mask_key=proof.of_mask_key) == deal.root
+            and expected_root(share, recipient, of_mask_key=proof.of_mask_key) == deal.root
             for recipient, share in zip(recipients, proof.shares, strict=True)
         )
     )
     if not is_consistent:
-        raise _worthless_proof()
+        raise _invalid_proof()
     shares = {recipient: share.share for recipient, share in zip(recipients, proof.shares, strict=True)}
     secret = Combiner(recipients).secret(shares)
     if is_mask_key(secret, offer) if proof.of_mask_key else is_seed(secret, offer):
-        raise _worthless_proof()
+        raise _invalid_proof()
     verify_signature(proof.offer)
     verify_signature(proof.deal)
     return proof.deal.owner, "dealt shares of a secret other than the one it offered"
 
 
 def _judge_false_share(proof: FalseShare, verify_signature: SignatureVerifier) -> tuple[str, str]:
-    shown, members = body_of(proof.shown, Shown), proof.members
+    shown, members = decode_body(proof.shown, Shown), proof.members
     is_consistent = (
         len(members) == len(proof.roots)
-        and shown.revealed == digest_of(proof.revealed)
+        and shown.revealed == revealed_digest(proof.revealed)
         and shown.round == round_digest(proof.roster, members, proof.roots)
     )
-    if not is_consistent or false_share(shown.place, proof.revealed, members, proof.roots) is None:
-        raise _worthless_proof()
+    if not is_consistent or find_false_share(shown.place, proof.revealed, members, proof.roots) is None:
+        raise _invalid_proof()
     verify_signature(proof.shown)
     return proof.shown.owner, "revealed a share that no dealer had sent it"
 
@@ -194,5 +194,5 @@ def _all_shares(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:
     return [*((share, False) for share in revealed.seeds), *((share, True) for share in revealed.mask_keys)]
 
 
-def _worthless_proof() -> MessageRefused:
+def _invalid_proof() -> MessageRefused:
     return MessageRefused("cell", "a proof that a member has cheated is not valid")

@@ -27,7 +27,7 @@ def mask_key_leaf(recipient: int, share: bytes) -> bytes:
     return _leaf(_MASK_KEY, recipient, share)
 
 
-def leaves_of(dealt: Sequence[Shares]) -> tuple[bytes, ...]:
+def share_leaves(dealt: Sequence[Shares]) -> tuple[bytes, ...]:
     """Return the leaves for all shares that one member deals, two per recipient, in roster order."""
     return tuple(
         leaf
@@ -53,7 +53,7 @@ class ShareTree:
 
     @property
     def root(self) -> bytes:
-        """Return the dealer's commitment."""
+        """Return the tree's root, by which the dealer commits to all shares."""
         return self._levels[-1][0]
 
     def path(self, recipient: int) -> bytes:
@@ -66,7 +66,7 @@ class ShareTree:
         return b"".join(hashes)
 
 
-def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
+def compute_root(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
     """Return the root that follows from two leaves and a path.
 
     Args:

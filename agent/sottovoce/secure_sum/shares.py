@@ -51,7 +51,7 @@ class Combiner:
     """Reconstructs secrets from the shares of a fixed set of members.
 
     Args:
-        places: places of the members whose shares are available, from 0; as many as the threshold requires.
+        indices: roster indices of the members whose shares are available; as many as the threshold requires.
     """
 
     def __init__(self, indices: tuple[int, ...]) -> None:

@@ -190,7 +190,7 @@ def body_bytes(body: Body) -> bytes:
     return msgpack.encode(body)
 
 
-def any_body_of(statement: Statement) -> Body:
+def decode_any_body(statement: Statement) -> Body:
     """Return the content of a statement of any kind.
 
     Raises:
@@ -207,13 +207,13 @@ def any_body_of(statement: Statement) -> Body:
     return body
 
 
-def body_of(statement: Statement, kind: type[B]) -> B:
+def decode_body(statement: Statement, kind: type[B]) -> B:
     """Return the content of a statement.
 
     Raises:
         MessageRefused: for `malformed`, if the body is of another kind or is not in canonical form.
     """
-    body = any_body_of(statement)
+    body = decode_any_body(statement)
     if not isinstance(body, kind):
         raise MessageRefused("malformed", "a cell member signed an unexpected kind of statement")
     return body
@@ -246,13 +246,13 @@ class Roster:
         return tuple(statement.owner for statement in self.statements)
 
 
-def roster_of(statements: Sequence[Statement]) -> Roster:
+def roster_from_offers(statements: Sequence[Statement]) -> Roster:
     """Build a roster and check its form, but not its signatures.
 
     Raises:
         MessageRefused: for `malformed`, if the statements are not a roster or their offers are not for the same sum.
     """
-    offers = tuple(body_of(statement, Offer) for statement in statements)
+    offers = tuple(decode_body(statement, Offer) for statement in statements)
     owners = [statement.owner for statement in statements]
     if len(owners) > MAX_MEMBERS or owners != sorted(set(owners)):
         raise MessageRefused("malformed", "a roster is too long, unordered, or lists a device twice")
@@ -262,7 +262,7 @@ def roster_of(statements: Sequence[Statement]) -> Roster:
 
 
 def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) -> bytes:
-    """Return h, the digest of everything on which all members must agree before any of them masks its part.
+    """Return h, the digest of the roster, members and roots, on which all members must agree before masking.
 
     Args:
         roster: roster digest.

@@ -88,7 +88,7 @@ class Vector(Step, frozen=True):
     """The packed masked vector, and the statement about it that the device must sign."""
 
     vector: bytes
-    said: Masked
+    statement: Masked
 
 
 class Survive(Step, frozen=True):
@@ -147,7 +147,7 @@ _QUESTIONS: msgpack.Decoder[Question] = msgpack.Decoder(Question)
 _ANSWERS: msgpack.Decoder[Answer] = msgpack.Decoder(Answer)
 
 
-def encoded(step: Question | Answer) -> bytes:
+def encode_step(step: Question | Answer) -> bytes:
     """Encode a step as bytes."""
     return msgpack.encode(step)
 

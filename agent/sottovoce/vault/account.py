@@ -5,12 +5,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from sottovoce.accounting.stored import event_of
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head, first_link, next_link
+from sottovoce.vault.charge_totals import ChargeTotals
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.spent import ChargeTotals
 
 Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
 
@@ -49,7 +49,7 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
     releases: int
 
 
-def account_of(ledger: Ledger) -> Account:
+def build_account(ledger: Ledger) -> Account:
     """Return the current account of a ledger."""
     budget = ledger.own_budget
     charges = tuple(Charge(query.hex(), terms, stamp) for query, terms, stamp in ledger.charges())
@@ -102,7 +102,7 @@ def epsilon_history(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
     step, spent, history = -(-len(charges) // points) or 1, ChargeTotals(ledger.own_budget, None), [(0, 0.0)]
     for number, (terms, stamp) in enumerate(charges, start=1):
-        spent.add(event_of(terms), stamp)
+        spent.add(parse_event(terms), stamp)
         if number % step == 0 or number == len(charges):
             history.append((number, spent.epsilon()))
     return tuple(history)
@@ -110,6 +110,6 @@ def epsilon_history(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...
 
 def _extend_chain(link: bytes, charges: Iterable[Charge], spent: ChargeTotals) -> bytes:
     for charge in charges:
-        spent.add(event_of(charge.terms), charge.stamp)
+        spent.add(parse_event(charge.terms), charge.stamp)
         link = next_link(link, bytes.fromhex(charge.query), charge.terms + charge.stamp)
     return link

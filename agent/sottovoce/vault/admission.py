@@ -44,7 +44,7 @@ class Admission:
         self._defect: BaseException | None = None
         self._waiting: deque[socket.socket] = deque()
         self._wakeup, self.waiting = socket.socketpair()
-        """`waiting` is readable while a connection is waiting; see `next`."""
+        """`waiting` is readable while a connection is waiting; see `next_connection`."""
         self._stop, self._stopped = socket.socketpair()
         for end in (self._wakeup, self.waiting):
             end.setblocking(False)
@@ -69,7 +69,7 @@ class Admission:
             for end in (self._wakeup, self.waiting, self._stop, self._stopped):
                 end.close()
 
-    def next(self) -> socket.socket | None:
+    def next_connection(self) -> socket.socket | None:
         """Return the connection that has waited longest, or None if there is none.
 
         If the admission thread has failed, this method raises its error, so the failure does not go unnoticed.
@@ -83,7 +83,7 @@ class Admission:
         try:
             with selectors.DefaultSelector() as selector:
                 self._admit_all(selector)
-        except BaseException as defect:  # noqa: BLE001 - raised by `next`
+        except BaseException as defect:  # noqa: BLE001 - raised by `next_connection`
             self._defect = defect
             self._wakeup.send(b"!")
 

@@ -73,9 +73,9 @@ class BlockSampler(ABC):
     def _attempt(self, count: int) -> NDArray[np.int64]:
         """Draw `count` candidates and return the accepted ones, in order."""
         block = self._draw_blocks(count)
-        offset = (self._noise.words(count) & np.uint64((1 << self._block_bits) - 1)).astype(np.int64)
+        offset = (self._noise.random_words(count) & np.uint64((1 << self._block_bits) - 1)).astype(np.int64)
         left = block << self._block_bits
-        words = self._noise.words(count)
+        words = self._noise.random_words(count)
         accepted = self._accept(words >> np.uint64(64 - self._accept_bits), self._numerators(left, offset))
         magnitude = left + offset
         negative = (words & np.uint64(1)).astype(bool)
@@ -83,7 +83,7 @@ class BlockSampler(ABC):
         return np.where(negative, -magnitude, magnitude)[accepted]
 
     def _draw_blocks(self, count: int) -> NDArray[np.int64]:
-        prefix = self._noise.words(count) >> np.uint64(64 - self._table_bits)
+        prefix = self._noise.random_words(count) >> np.uint64(64 - self._table_bits)
         block = np.searchsorted(self._table, prefix, side="left").astype(np.int64)
         for i in np.flatnonzero(self._table[block] == prefix):
             block[i] = self._resolve_block(int(prefix[i]))
@@ -118,4 +118,4 @@ class BlockSampler(ABC):
                 return prefix < threshold
 
     def _extend(self, prefix: int) -> int:
-        return prefix << 64 | int(self._noise.words(1)[0])
+        return prefix << 64 | int(self._noise.random_words(1)[0])

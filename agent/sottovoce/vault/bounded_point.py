@@ -1,4 +1,4 @@
-"""Release of a vector whose sensitivity follows from a lemma, on a public grid, with discrete Gaussian noise."""
+"""Discrete Gaussian mechanism for a vector with a known L2 sensitivity, released on a public grid."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MAX_VALUE = 2.0**15  # largest magnitude of a released value before noise
 
 @dataclass(frozen=True, slots=True)
 class BoundedPoint:
-    """Mechanism that releases a float64[P] vector whose values for neighbours differ by at most a known distance.
+    """Mechanism that releases a float64[P] vector with a known L2 sensitivity.
 
     Attributes:
         size: P, number of values in a release.
@@ -43,9 +43,7 @@ class BoundedPoint:
 
 
 def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float, delta: float) -> BoundedPoint:
-    """Return the mechanism with the least noise for which a unit can pay for `releases` releases.
-
-    All of them together cost at most (epsilon, delta).
+    """Return the mechanism with the least noise for which all releases together cost a unit at most (epsilon, delta).
 
     Args:
         distance: L2 sensitivity before rounding.

@@ -30,13 +30,13 @@ class Budget:
         allowed_mu(MAX_EPSILON if self.epsilon is None else self.epsilon, self.delta)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """A short description of the budget."""
         epsilon = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}"
         return f"{epsilon}, δ = {self.delta:g}, {self.unit} level, {self.neighbouring}"
 
     @property
-    def options(self) -> str:
+    def join_options(self) -> str:
         """The `sottovoce fleet join` options that create a ledger with this budget."""
         epsilon = "" if self.epsilon is None else f"--epsilon {self.epsilon:g} "
         return f"{epsilon}--delta {self.delta:g} --unit {self.unit} --neighbouring {self.neighbouring}"
@@ -154,7 +154,7 @@ class Spending:
         return self.epsilon if self.of_period is None else self.of_period.epsilon
 
     @property
-    def present(self) -> "Spending | TaskSpending":
+    def current(self) -> "Spending | TaskSpending":
         """Spending of the current task if there is one; otherwise, the total spending."""
         return self.of_task or self
 
@@ -170,7 +170,7 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredRelease:
     """A release as stored in the ledger.
 
     Attributes:

@@ -12,7 +12,7 @@ from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused, TaskRefused
-from sottovoce.secure_sum.masks import unpacked
+from sottovoce.secure_sum.masks import unpack_values
 from sottovoce.secure_sum.steps import (
     Agree,
     Answer,
@@ -26,10 +26,10 @@ from sottovoce.secure_sum.steps import (
     Survive,
     Vector,
     decode_question,
-    encoded,
+    encode_step,
 )
-from sottovoce.vault.budget import Stored
-from sottovoce.vault.cell_member import Member
+from sottovoce.vault.budget import StoredRelease
+from sottovoce.vault.cell_member import CellMember
 from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.ledger import Ledger
@@ -55,7 +55,7 @@ class CellContext:
     """
 
     learner: str
-    member: Member
+    member: CellMember
     mechanism: CellMechanism
     points: int
     raw: Callable[[NDArray[np.float64], Records], Batches]
@@ -75,7 +75,7 @@ class CellContext:
             LedgerError: if the ledger failed; nothing was released.
         """
         try:
-            question = decode_question(query.said)
+            question = decode_question(query.payload)
             if query.learner != self.learner:
                 raise MessageRefused("cell", "this vault takes part in a different learner's sums")
             answer = self._dispatch(question)
@@ -83,7 +83,7 @@ class CellContext:
             return Refused(query.id, "query", str(refusal))
         except TaskRefused as refusal:
             return Refused(query.id, "task", str(refusal))
-        return None if answer is None else CellAnswer(query.id, encoded(answer), self.noise.simulated)
+        return None if answer is None else CellAnswer(query.id, encode_step(answer), self.noise.simulated)
 
     @property
     def event(self) -> Event:
@@ -93,8 +93,8 @@ class CellContext:
     def _dispatch(self, question: Question) -> Answer | None:
         match question:
             case Begin(slot=slot, point=point):
-                self._read(point)
-                return None if self.ledger.payable(self.event) != self.units else self.member.begin(slot, point)
+                self._parse_point(point)
+                return None if self.ledger.payable_units(self.event) != self.units else self.member.begin(slot, point)
             case Join():
                 return self.member.join(question)
             case Agree():
@@ -109,7 +109,7 @@ class CellContext:
                 self.member.end(slot)
                 return Ended()
 
-    def _read(self, raw: bytes) -> NDArray[np.float64]:
+    def _parse_point(self, raw: bytes) -> NDArray[np.float64]:
         point = np.frombuffer(raw, dtype="<f8").astype(np.float64) if len(raw) == 8 * self.points else None
         if point is None or not np.isfinite(point).all():
             raise MessageRefused("cell", "the point of the requested sum is invalid")
@@ -120,9 +120,9 @@ class CellContext:
         charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
         if not self.ledger.charge(charge, with_units(mechanism.event(members), self.units)):
             return None
-        part = mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
+        part = mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
         width = mechanism.width(members)
         masked = self.member.mask(part, width)
-        numbers = unpacked(masked.vector, width).astype("<u8").tobytes()
-        self.ledger.store(charge, Stored(mechanism.exponent, numbers, self.noise.simulated))
+        numbers = unpack_values(masked.vector, width).astype("<u8").tobytes()
+        self.ledger.store(charge, StoredRelease(mechanism.exponent, numbers, self.noise.simulated))
         return masked

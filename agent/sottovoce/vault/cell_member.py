@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.masks import check_keys, own_mask, packed, pair_mask
+from sottovoce.secure_sum.masks import check_keys, own_mask, pack_values, pair_mask
 from sottovoce.secure_sum.opening import commitment
-from sottovoce.secure_sum.share_tree import ShareTree, leaves_of, mask_key_leaf, path_bytes, root_at, seed_leaf
+from sottovoce.secure_sum.share_tree import ShareTree, compute_root, mask_key_leaf, path_bytes, seed_leaf, share_leaves
 from sottovoce.secure_sum.shares import Shares, open_shares, seal_shares, split_secret
 from sottovoce.secure_sum.statements import (
     Masked,
@@ -29,8 +29,8 @@ from sottovoce.secure_sum.statements import (
     Roster,
     Stand,
     Statement,
-    body_of,
-    roster_of,
+    decode_body,
+    roster_from_offers,
     round_digest,
 )
 from sottovoce.secure_sum.steps import (
@@ -72,7 +72,7 @@ class _ReceivedShares:
     def matches(self, recipient: int, root: bytes, size: int) -> bool:
         """Return whether the shares match the dealer's commitment, given the roster size."""
         seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
-        return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
+        return len(self.path) == path_bytes(size) and compute_root(recipient, seed, mask_key, self.path) == root
 
     def seed_share(self, dealer: int, recipient: int) -> RevealedShare:
         """Return the seed share in the form in which it is revealed."""
@@ -94,14 +94,14 @@ class _Secrets:
     index: int = -1
     own_shares: _ReceivedShares | None = None
     root: bytes = b""
-    received: dict[int, _ReceivedShares] = field(default_factory=dict)
+    received_shares: dict[int, _ReceivedShares] = field(default_factory=dict)
     members: tuple[int, ...] = ()
     h: bytes = b""
-    masked: bool = False
+    is_masked: bool = False
     stand: Stand | None = None
 
 
-class Member:
+class CellMember:
     """The member that takes part in secure sums for one device.
 
     Args:
@@ -144,7 +144,7 @@ class Member:
             raise _refusal("this device's offer is already in a different roster")
         if not self._cell.least <= len(request.roster) <= self._cell.most:
             raise _refusal(f"a roster of {len(request.roster)} devices does not have a size that this task allows")
-        roster = roster_of(request.roster)
+        roster = roster_from_offers(request.roster)
         if self._owner not in roster.owners:
             raise _refusal("the roster does not include this device")
         index = roster.owners.index(self._owner)
@@ -163,14 +163,14 @@ class Member:
             else seal_shares(keys.share_key, offer.share_key, roster.digest, index, recipient, dealt[recipient])
             for recipient, offer in enumerate(roster.offers)
         )
-        leaves = leaves_of(dealt)
+        leaves = share_leaves(dealt)
         tree = ShareTree(leaves)
         secrets.roster, secrets.index = roster, index
         secrets.own_shares, secrets.root = _ReceivedShares(dealt[index], tree.path(index)), tree.root
         return Sealed(bundle, leaves)
 
     def agree(self, request: Agree) -> Ready | Unfit:
-        """Agree on the members that take part; this is possible only once, before anything is charged.
+        """Agree on the members that take part. Can be called only once per offer, before anything is charged.
 
         Returns:
             Ready, or Unfit with the members whose shares do not match their signed roots; if Unfit, nothing changed.
@@ -201,7 +201,7 @@ class Member:
                     received[member] = unsealed
         if unfit:
             return Unfit(tuple(unfit))
-        secrets.received, secrets.members = received, members
+        secrets.received_shares, secrets.members = received, members
         secrets.h = round_digest(roster.digest, members, request.roots)
         return Ready(roster.digest, secrets.h)
 
@@ -227,31 +227,31 @@ class Member:
             MessageRefused: if too few members are ready, or this device has already masked its part; nothing changed.
         """
         secrets, roster = self._secrets_and_roster()
-        if not secrets.h or secrets.masked:
+        if not secrets.h or secrets.is_masked:
             raise _refusal("a part may be masked only once, after this device has agreed on the members")
         ready = Ready(roster.digest, secrets.h)
         self._check_signed(request.readies, Ready, ready, {roster.owners[index] for index in secrets.members})
         return len(roster), secrets.h
 
     def mask(self, part: NDArray[np.int64], width: int) -> Vector:
-        """Mask this device's part of the sum; this is possible only once.
+        """Mask this device's part of the sum. Can be called only once per offer.
 
         Args:
             part: the clipped part including its share of the noise, already charged.
             width: bytes per value.
         """
         secrets, roster = self._secrets_and_roster()
-        if not secrets.h or secrets.masked:
+        if not secrets.h or secrets.is_masked:
             raise _refusal("a part may be masked only once, after this device has agreed on the members")
         keys = self._keys(secrets)
-        secrets.masked, secrets.keys = True, None
+        secrets.is_masked, secrets.keys = True, None
         vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
         for member in secrets.members:
             if member != secrets.index:
                 pair, key = (secrets.index, member), roster.offers[member].mask_key
                 mask = pair_mask(keys.mask_key, key, secrets.h, pair, len(part), width)
                 vector = vector + mask if secrets.index < member else vector - mask
-        raw = packed(vector, width)
+        raw = pack_values(vector, width)
         return Vector(raw, Masked(secrets.h, sha256(raw).digest()))
 
     def survive(self, request: Survive) -> Stand:
@@ -262,7 +262,7 @@ class Member:
         """
         secrets, roster = self._secrets_and_roster()
         survivors = request.survivors
-        if not secrets.masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
+        if not secrets.is_masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
             raise _refusal("this device has not masked its part yet, or some survivors are not members of this round")
         if secrets.index not in survivors or len(survivors) < self._cell.opening_threshold(len(roster)):
             raise _refusal("there are too few survivors, or they do not include this device")
@@ -285,8 +285,8 @@ class Member:
         self._check_signed(request.stands, Stand, stand, {roster.owners[index] for index in stand.survivors})
         dropouts = [index for index in secrets.members if index not in stand.survivors]
         return Revealed(
-            tuple(secrets.received[index].seed_share(index, secrets.index) for index in stand.survivors),
-            tuple(secrets.received[index].mask_key_share(index, secrets.index) for index in dropouts),
+            tuple(secrets.received_shares[index].seed_share(index, secrets.index) for index in stand.survivors),
+            tuple(secrets.received_shares[index].mask_key_share(index, secrets.index) for index in dropouts),
         )
 
     def _check_signed(self, statements: Sequence[Statement], kind: type[B], body: B, allowed: Collection[str]) -> None:
@@ -303,7 +303,7 @@ class Member:
         credentials = {statement.owner: statement.credential for statement in roster.statements}
         signers = 0
         for statement in statements:
-            if body_of(statement, kind) != body:
+            if decode_body(statement, kind) != body:
                 raise _refusal("a member signed a different statement")
             credential = credentials[statement.owner]
             with contextlib.suppress(MessageRefused):  # a member that has been revoked does not count
@@ -330,7 +330,7 @@ class Member:
         return secrets, secrets.roster
 
     def _random_seed(self) -> bytes:
-        return self._noise.words(4).tobytes()
+        return self._noise.random_words(4).tobytes()
 
     def _key(self) -> X25519PrivateKey:
         return X25519PrivateKey.from_private_bytes(self._random_seed())

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import CellSum, Unproved
+from sottovoce.accounting.events import CellSum, UnprovedRelease
 from sottovoce.accounting.gaussian import allowed_mu, gaussian_epsilon
 from sottovoce.cell import Cell
 from sottovoce.errors import PrivacyError
-from sottovoce.secure_sum.masks import width_of
+from sottovoce.secure_sum.masks import bytes_per_value
 from sottovoce.vault.clipped_sum import (
     CLIPS,
     DISTANCES,
@@ -18,7 +18,7 @@ from sottovoce.vault.clipped_sum import (
     Batches,
     exact_sum,
     min_sigma,
-    reach_squared,
+    squared_record_distance,
     sum_clipped_rows,
 )
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
@@ -39,7 +39,7 @@ class CellMechanism:
         clip_squared: the largest squared L2 norm of a device's vector, in squared units.
         sensitivity_squared: squared sensitivity of a cell's sum, in squared units.
         sigma: σ of the honest members' total noise in any sum that can be opened; 0 for no noise.
-        summed: whether the kernel clips and sums; if so, the mechanism receives their sum as its only row.
+        is_presummed: whether the kernel clips and sums; if so, the mechanism receives their sum as its only row.
         rows: public upper bound on the number of rows of one device, which determines the width of a sum's values.
     """
 
@@ -50,7 +50,7 @@ class CellMechanism:
     clip_squared: int
     sensitivity_squared: int
     sigma: int
-    summed: bool = False
+    is_presummed: bool = False
     rows: int = 1
 
     @property
@@ -59,9 +59,9 @@ class CellMechanism:
         return math.ldexp(1.0, self.exponent)
 
     @property
-    def bound(self) -> int | None:
+    def squared_clip_norm(self) -> int | None:
         """Squared clip norm to apply to rows; None if the kernel has already clipped them."""
-        return None if self.summed else self.clip_squared
+        return None if self.is_presummed else self.clip_squared
 
     def share(self, members: int) -> int:
         """Return σ of each member's share for this roster size, in units."""
@@ -75,12 +75,12 @@ class CellMechanism:
 
     def width(self, members: int) -> int:
         """Return the number of bytes per value in a sum for this roster size."""
-        return width_of(members, self.reach, self.share(members))
+        return bytes_per_value(members, self.reach, self.share(members))
 
-    def event(self, members: int) -> CellSum | Unproved:
+    def event(self, members: int) -> CellSum | UnprovedRelease:
         """Return the cost of one sum for this roster size."""
         if self.sigma == 0:
-            return Unproved("none")
+            return UnprovedRelease("none")
         return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest_shares(members))
 
     def epsilon_alone(self, delta: float) -> float:
@@ -146,14 +146,14 @@ def calibrate_cell(
     distance, rounds, is_summed = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None
     if epsilon is None:
         exponent = exact_sum(clip=clip, size=size).exponent
-        exact_clip_squared = reach_squared(clip, exponent, size, sum_error)
+        exact_clip_squared = squared_record_distance(clip, exponent, size, sum_error)
         return CellMechanism(
             cell, rounds, size, exponent, exact_clip_squared, distance**2 * exact_clip_squared, 0, is_summed, rows
         )
     mu = allowed_mu(epsilon, delta) / math.sqrt(rounds)
     min_share = distance * clip / mu / math.sqrt(max(map(cell.honest_shares, range(cell.least, cell.most + 1))))
     exponent = math.floor(math.log2(min(min_share, clip / math.sqrt(size)) / _MIN_STEPS))
-    clip_squared = reach_squared(clip, exponent, size, sum_error)
+    clip_squared = squared_record_distance(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
     sigma = min_sigma(sensitivity_squared, rounds, epsilon, delta)
     mechanism = CellMechanism(cell, rounds, size, exponent, clip_squared, sensitivity_squared, sigma, is_summed, rows)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The current position of a ledger's chain.
+    """The end of a ledger's hash chain of charges.
 
     Attributes:
         charges: number of charges in the chain.
@@ -19,7 +19,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """A ledger head as sent to peers. Both numbers only increase.
+    """The latest position of a ledger, as sent to peers. Both numbers only increase.
 
     Attributes:
         charges: number of charges in the ledger.
@@ -34,7 +34,7 @@ class Tip:
 
 
 def first_link(budget_json: str, nonce: bytes) -> bytes:
-    """Return the link before a ledger's first charge.
+    """Return the link that precedes a ledger's first charge.
 
     Args:
         budget_json: the ledger's owner and budget in canonical form.
@@ -54,5 +54,10 @@ def release_digest(link: bytes, exponent: int, value: bytes, simulated: bool) ->
 
 
 def mark(link: bytes, digest: bytes) -> bytes:
-    """Return a ledger's mark, given its newest link and the digest of its newest release (empty if there is none)."""
+    """Return the hash of a ledger's state.
+
+    Args:
+        link: link of the newest charge.
+        digest: digest of the newest release; empty if there is none.
+    """
     return hashlib.sha256(b"sottovoce/ledger-mark/v1|" + link + digest).digest()

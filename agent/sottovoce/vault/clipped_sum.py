@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import SMOOTHING_VARIANCE, GaussianSum, Unproved
+from sottovoce.accounting.events import SMOOTHING_VARIANCE, GaussianSum, UnprovedRelease
 from sottovoce.accounting.gaussian import allowed_mu, gaussian_epsilon
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.clipping import clip_to_grid
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
@@ -33,7 +33,7 @@ class DiscreteGaussian:
         clip_squared: the largest squared L2 norm of one example's contribution, in squared units.
         sensitivity_squared: squared L2 sensitivity of the sum, in squared units.
         sigma: standard deviation parameter of the noise, in units.
-        summed: whether the kernel clips and sums; if so, the mechanism receives their sum as its only row.
+        is_presummed: whether the kernel clips and sums; if so, the mechanism receives their sum as its only row.
     """
 
     size: int
@@ -41,7 +41,7 @@ class DiscreteGaussian:
     clip_squared: int
     sensitivity_squared: int
     sigma: int
-    summed: bool = False
+    is_presummed: bool = False
 
     @property
     def step(self) -> float:
@@ -49,9 +49,9 @@ class DiscreteGaussian:
         return math.ldexp(1.0, self.exponent)
 
     @property
-    def bound(self) -> int | None:
+    def squared_clip_norm(self) -> int | None:
         """Squared clip norm to apply to rows; None if the kernel has already clipped them."""
-        return None if self.summed else self.clip_squared
+        return None if self.is_presummed else self.clip_squared
 
     @property
     def event(self) -> GaussianSum:
@@ -83,14 +83,14 @@ class Exact:
         return math.ldexp(1.0, self.exponent)
 
     @property
-    def bound(self) -> int | None:
+    def squared_clip_norm(self) -> int | None:
         """Squared clip norm to apply to rows; None for no clipping."""
         return self.clip_squared
 
     @property
-    def event(self) -> Unproved:
+    def event(self) -> UnprovedRelease:
         """Cost of one release, which is infinite."""
-        return Unproved("none")
+        return UnprovedRelease("none")
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` yields batches float64[n, P] with one row per record."""
@@ -142,12 +142,14 @@ def calibrate(
         raise excess
     distance = DISTANCES[neighbouring]
     exponent = grid_exponent(distance * clip / mu, clip, size, sum_error)
-    clip_squared = reach_squared(clip, exponent, size, sum_error)
+    clip_squared = squared_record_distance(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
     sigma = min_sigma(sensitivity_squared, releases, epsilon, delta)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise excess
-    return DiscreteGaussian(size, exponent, clip_squared, sensitivity_squared, sigma, summed=sum_error is not None)
+    return DiscreteGaussian(
+        size, exponent, clip_squared, sensitivity_squared, sigma, is_presummed=sum_error is not None
+    )
 
 
 def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None) -> int:
@@ -164,7 +166,7 @@ def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None)
     return math.floor(math.log2(min(noise / 2**12, clip / (2**8 if sum_error is None else 2**10) / math.sqrt(size))))
 
 
-def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None) -> int:
+def squared_record_distance(clip: float, exponent: int, size: int, sum_error: float | None) -> int:
     """Return the squared distance by which one record can move a sum on the grid, in squared units.
 
     Rows that are clipped on the grid have at most the clip norm. A kernel's sum is exact up to `sum_error` for each of
@@ -222,7 +224,7 @@ class Bounded(Protocol):
         ...
 
     @property
-    def bound(self) -> int | None:  # noqa: D102
+    def squared_clip_norm(self) -> int | None:  # noqa: D102
         ...
 
 
@@ -230,6 +232,6 @@ def sum_clipped_rows(bounds: Bounded, batches: Batches) -> NDArray[np.int64]:
     """Return the exact sum of the clipped rows in grid units: every partial sum is an integer below 2^53."""
     total = np.zeros(bounds.size, dtype=np.int64)
     for rows in batches:
-        units = clipped_units(rows, bounds.step, bounds.bound)
+        units = clip_to_grid(rows, bounds.step, bounds.squared_clip_norm)
         total += np.add.reduce(units, axis=0).astype(np.int64)
     return total

@@ -14,7 +14,7 @@ Rows = NDArray[np.float64]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
-def clipped_units(rows: Rows, step: float, clip_squared: int | None) -> Rows:
+def clip_to_grid(rows: Rows, step: float, clip_squared: int | None) -> Rows:
     """Return rows in grid units, clipped and rounded toward zero.
 
     Args:

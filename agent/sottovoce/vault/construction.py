@@ -27,9 +27,9 @@ def build(
     ledger: Ledger,
     noise: NoiseSource,
     observer: Observer | None = None,
-    followed: GrowingRecords | None = None,
-    closed: Callable[[], str | None] = lambda: None,
-    belongs: "SignatureVerifier | None" = None,
+    growing_records: GrowingRecords | None = None,
+    closed_reason: Callable[[], str | None] = lambda: None,
+    verify_signature: "SignatureVerifier | None" = None,
 ) -> Vault:
     """Build a vault over `records` that enforces `terms` and the ledger's budget.
 
@@ -40,25 +40,25 @@ def build(
         ledger: the ledger, open for charging.
         noise: the source of randomness.
         observer: observer of a simulation, whose noise is seeded.
-        followed: the source of `records`, if it grows window by window; the unit is then a window or the device.
-        closed: see VaultContext.
-        belongs: see VaultContext.
+        growing_records: the source of `records`, if it grows window by window; the unit is then a window or the device.
+        closed_reason: see VaultContext.
+        verify_signature: see VaultContext.
 
     Raises:
         PrivacyError: if the terms have no guarantee under this budget, or if the noise cannot be calibrated.
         DataError: if the records do not have the shape that the terms declare.
     """
     built = terms.context(_in_kernel_precision(records, kernel), kernel, ledger, noise)
-    context = replace(built, observer=observer, closed=closed, belongs=belongs)
-    if followed is None:
+    context = replace(built, observer=observer, closed_reason=closed_reason, verify_signature=verify_signature)
+    if growing_records is None:
         return Vault(context)
 
     pays = "window" if ledger.own_budget.unit == "window" else ledger.budget.unit
 
     def read() -> Records:
-        return unit_records(_in_kernel_precision(followed.read(), kernel), pays)
+        return unit_records(_in_kernel_precision(growing_records.read(), kernel), pays)
 
-    return Vault(replace(context, followed=replace(followed, read=read)))
+    return Vault(replace(context, growing_records=replace(growing_records, read=read)))
 
 
 def _in_kernel_precision(records: Records, kernel: Kernel | None) -> Records:

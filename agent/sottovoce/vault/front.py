@@ -25,19 +25,19 @@ class VaultFront(Protocol):
         ...
 
     def tip(self) -> Tip:
-        """Return the ledger's head as sent to peers."""
+        """Return the ledger's latest position, as sent to peers."""
         ...
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
+        """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""
         ...
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Return the keepers of the ledger's newest head."""
+        """Return the peers that keep the ledger's latest position."""
         ...
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Replace the keepers of the ledger's newest head, durably."""
+        """Replace the peers that keep the ledger's latest position, durably."""
         ...
 
     async def ask(self, query: Query) -> Answer:

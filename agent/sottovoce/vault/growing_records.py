@@ -17,18 +17,20 @@ class GrowingRecords:
 
     Attributes:
         read: returns the current records.
-        over: returns the number of the last window that has ended, or None while the clock has not been set.
-        until: last window of a release over all windows together; the release waits until this window has ended.
+        last_ended_window: returns the number of the last window that has ended, or None while the clock is not set.
+        final_window: last window of a release over all windows together; the release waits until this window has ended.
     """
 
     read: Callable[[], Records]
-    over: Callable[[], int | None]
-    until: int | None = None
+    last_ended_window: Callable[[], int | None]
+    final_window: int | None = None
 
     @property
     def waiting_reason(self) -> str | None:
         """The reason why a release has to wait, or None if it need not wait."""
-        over = None if self.until is None else self.over()
-        if self.until is None or (over is not None and over >= self.until):
+        if self.final_window is None:
             return None
-        return f"the days that the release covers end on {date.fromordinal(_DAY_0 + self.until)}"
+        last = self.last_ended_window()
+        if last is not None and last >= self.final_window:
+            return None
+        return f"the days that the release covers end on {date.fromordinal(_DAY_0 + self.final_window)}"

@@ -33,7 +33,9 @@ _BATCHES = {  # sampling method: the records in a sum, and the composition of th
 }
 
 
-def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, sampling: str = "full") -> PrivacyStatement:
+def gradient_guarantee(
+    budget: Budget, mechanism: ClippedSum, clip: float | None, sampling: str = "full"
+) -> PrivacyStatement:
     """Return the guarantee for all gradient sums that the budget covers.
 
     Args:

@@ -1,4 +1,4 @@
-"""The keepers of a ledger's newest head, as stored in the ledger; only the most recent list is valid."""
+"""The peers that keep a ledger's latest position, as stored in the ledger; only the newest list is valid."""
 
 import sqlite3
 from collections.abc import Callable
@@ -14,14 +14,14 @@ class KeeperList:
     """The keepers of one ledger.
 
     Args:
-        reading: opens the ledger's file for reading.
-        writing: opens the ledger's file for one transaction.
+        read_access: opens the ledger's file for reading.
+        write_access: opens the ledger's file for one transaction.
     """
 
     def __init__(self, read_access: Access, write_access: Access) -> None:
         self._read_access, self._write_access = read_access, write_access
 
-    def newest(self) -> tuple[Keeper, ...]:
+    def load_newest(self) -> tuple[Keeper, ...]:
         """Return the keepers that were appointed last.
 
         Raises:

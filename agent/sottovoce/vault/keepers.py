@@ -1,4 +1,4 @@
-"""Keepers of a ledger's newest head: a few peers that are listed in the ledger itself."""
+"""Keepers: peers that store a ledger's latest position and are listed in the ledger itself."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """A peer that receives every head of the ledger and is asked for the newest one at every start.
+    """A peer that receives every new position of the ledger and is asked for the latest one at every start.
 
     Attributes:
         node: the keeper's node id.

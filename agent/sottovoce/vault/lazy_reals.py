@@ -56,7 +56,7 @@ class Tape:
         return (2 * Decimal(number) + 1) / (1 << bits + 1)
 
     def is_below(self, number: Decimal, threshold: Decimal) -> bool:
-        """Return whether number < edge; raise Undecided if they are too close."""
+        """Return whether number < threshold; raise Undecided if they are too close."""
         if abs(number - threshold) <= self.margin:
             raise Undecided
         return number < threshold
@@ -84,7 +84,7 @@ class Tape:
         self.level += 1
 
     def _fetch(self, words: int, count: int) -> list[int]:
-        raw = self._noise.words(words * count).astype("<u8").tobytes()
+        raw = self._noise.random_words(words * count).astype("<u8").tobytes()
         return [int.from_bytes(raw[i : i + 8 * words], "little") for i in range(0, len(raw), 8 * words)]
 
 

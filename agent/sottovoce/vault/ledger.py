@@ -13,15 +13,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.events import Event
-from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import LAST, Units
 from sottovoce.disk_writes import DiskWriteCounter
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.schema import PAGE_BYTES
-from sottovoce.vault.budget import Budget, PeriodSpending, Spending, Stored, TaskSpending
+from sottovoce.vault.budget import Budget, PeriodSpending, Spending, StoredRelease, TaskSpending
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
+from sottovoce.vault.charge_totals import ChargeTotals
 from sottovoce.vault.keeper_list import KeeperList
 from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.ledger_file import (
@@ -36,13 +37,12 @@ from sottovoce.vault.ledger_file import (
     translate_errors,
     upgrade,
 )
-from sottovoce.vault.life import DAY, Life, uptime
-from sottovoce.vault.limits import Limit, Span, note_span_start, read_limits
+from sottovoce.vault.limits import Limit, Span, read_limits, record_span_start
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.mandate_list import MandateList
 from sottovoce.vault.periods import Periods
 from sottovoce.vault.record_numbers import RecordNumbers
-from sottovoce.vault.spent import ChargeTotals
+from sottovoce.vault.running_time import DAY, RunningTime, uptime
 
 
 class Ledger:
@@ -55,7 +55,7 @@ class Ledger:
 
     Attributes:
         mandate: the task accepted last; None if no task has been accepted.
-        life: running time of the ledger's vault.
+        running_time: running time of the ledger's vault.
 
     Raises:
         LedgerError: if the chain of charges is broken.
@@ -72,8 +72,8 @@ class Ledger:
         self.numbers = RecordNumbers(self._read_access, self._transaction)
         self.keepers = KeeperList(self._read_access, self._transaction)
         self._mandates = MandateList(self._read_access, self._transaction)
-        self.mandate, self.life = self._mandates.newest(), Life(self._read_access)
-        self.periods = Periods(self._read_access, self.life)
+        self.mandate, self.running_time = self._mandates.load_newest(), RunningTime(self._read_access)
+        self.periods = Periods(self._read_access, self.running_time)
         self._tally_charges(())
         check_releases(connection)
 
@@ -170,7 +170,7 @@ class Ledger:
     def close(self) -> None:
         """Record the running time, and close and unlock the ledger."""
         with suppress(LedgerError):
-            self.record_life(ending=True)
+            self.record_running_time(ending=True)
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -229,7 +229,7 @@ class Ledger:
                 )
             if charged is not None:
                 return True
-            if self.payable(event) != event.units:
+            if self.payable_units(event) != event.units:
                 return False
             head, query_key = self.head(), self._query_key(query)
             stamp = "" if self.mandate is None else self.mandate.stamp(self.periods.number)
@@ -239,16 +239,16 @@ class Ledger:
             )
         return True
 
-    def payable(self, event: Event) -> Units | None:
+    def payable_units(self, event: Event) -> Units | None:
         """Return the units of `event` that can pay for it; None if there are none.
 
         Raises:
             TaskRefused: if the event's cost in this ledger's terms is unknown.
         """
         self._catch_up()
-        return self._spent.payable(event)
+        return self._spent.payable_units(event)
 
-    def store(self, query: bytes, release: Stored) -> None:
+    def store(self, query: bytes, release: StoredRelease) -> None:
         """Store a release durably, before it leaves the vault.
 
         Raises:
@@ -267,18 +267,18 @@ class Ledger:
                 (row[0], release.exponent, release.value, release.simulated, digest),
             )
 
-    def stored_release(self, query: bytes) -> Stored | None:
+    def stored_release(self, query: bytes) -> StoredRelease | None:
         """Return the stored release for this query, or None if it has not been answered yet."""
         with translate_errors(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
                 (self._query_key(query),),
             ).fetchone()
-        return None if row is None else Stored(int(row[0]), bytes(row[1]), bool(row[2]))
+        return None if row is None else StoredRelease(int(row[0]), bytes(row[1]), bool(row[2]))
 
     def charged_event(self, query: bytes) -> Event | None:
         """Return the charge for this query, or None if there is none."""
-        return None if (terms := self._terms(query)) is None else event_of(terms)
+        return None if (terms := self._terms(query)) is None else parse_event(terms)
 
     def spending(self) -> Spending:
         """Return the spending so far, without changing anything."""
@@ -291,7 +291,7 @@ class Ledger:
             # Read after the releases, because the agent may be running.
             charges = self.head().charges
         task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.task_epsilon(), of_task)
-        period, spent, lived = self.periods.current_period(self.mandate), self._spent, self.life.seconds
+        period, spent, lived = self.periods.current_period(self.mandate), self._spent, self.running_time.seconds
         of_period = None if period is None else PeriodSpending(period, spent.period_epsilon())
         return Spending(
             spent.epsilon(),
@@ -324,7 +324,7 @@ class Ledger:
         return None if row is None else bytes(row[0])
 
     def tip(self) -> Tip:
-        """Return the ledger's head as sent to peers."""
+        """Return the ledger's latest position, as sent to peers."""
         charges = self.head().charges
         with translate_errors(self._path):
             released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
@@ -334,7 +334,7 @@ class Ledger:
         return Tip(charges, released, mark)
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
+        """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""
         link = self.link(charges)
         with translate_errors(self._path):
             row = self._connection.execute("SELECT digest FROM release WHERE number = ?", (released,)).fetchone()
@@ -351,7 +351,7 @@ class Ledger:
         """Return the last window that the newest charge covers; None if it covers all windows or there is no charge."""
         with translate_errors(self._path):
             row = self._connection.execute("SELECT terms FROM charge ORDER BY number DESC LIMIT 1").fetchone()
-        last = None if row is None else event_of(str(row[0])).units.spans[-1][1]
+        last = None if row is None else parse_event(str(row[0])).units.spans[-1][1]
         return None if last == LAST else last
 
     def _terms(self, query: bytes) -> str | None:
@@ -376,7 +376,7 @@ class Ledger:
                 if Head(number, link) != expected:
                     raise sqlite3.DatabaseError(f"the chain of charges is broken at charge {expected.charges}")
                 try:
-                    self._spent.add(event_of(terms), stamp)
+                    self._spent.add(parse_event(terms), stamp)
                 except PrivacyError as error:
                     raise sqlite3.DatabaseError(f"a charge cannot be tallied: {error}") from error
                 self._head = expected
@@ -408,10 +408,10 @@ class Ledger:
             )
         self._mandates.add(mandate)
         self.mandate = mandate
-        self._spent.begin(mandate)
-        self.record_life()
+        self._spent.begin_task(mandate)
+        self.record_running_time()
 
-    def limit(self, epsilons: "Mapping[Span, float]") -> None:
+    def set_limits(self, epsilons: "Mapping[Span, float]") -> None:
         """Also enforce these limits on ε per span, over all tasks together. See sottovoce.vault.limits.
 
         Raises:
@@ -421,9 +421,9 @@ class Ledger:
 
     def start_counting(self, clock: Callable[[], float] = uptime) -> None:
         """Start counting the vault's running time with a clock that returns seconds."""
-        self.life.start_counting(clock)
+        self.running_time.start_counting(clock)
 
-    def record_life(self, *, ending: bool = False) -> None:
+    def record_running_time(self, *, ending: bool = False) -> None:
         """Record the vault's running time if an hour has passed, and begin any period or span that is due.
 
         Args:
@@ -432,25 +432,25 @@ class Ledger:
         Raises:
             LedgerError: if the ledger file cannot be written.
         """
-        if not self.life.is_counting:
+        if not self.running_time.is_counting:
             return
-        lived, mandate, charges = self.life.seconds, self.mandate, self.head().charges
+        lived, mandate, charges = self.running_time.seconds, self.mandate, self.head().charges
         next_period = None if mandate is None or not self.periods.is_due(mandate) else mandate.period
         due_limits = [limit for limit in self._spent.limits if limit.began < 0 or limit.seconds_left(lived) <= 0]
-        if not (due_limits or ending or self.life.is_due or next_period is not None):
+        if not (due_limits or ending or self.running_time.is_due or next_period is not None):
             return
         with self._transaction() as connection:
-            lived = self.life.record(connection)
+            lived = self.running_time.record(connection)
             for limit in due_limits:
-                note_span_start(connection, limit, lived, 0 if limit.began < 0 else charges)
+                record_span_start(connection, limit, lived, 0 if limit.began < 0 else charges)
             if next_period is not None:
                 self.periods.record(connection, next_period, lived)
-        self.life.mark_recorded(lived)
+        self.running_time.mark_recorded(lived)
         for limit in due_limits:
             self._spent.renew(limit, lived)
         if next_period is not None:
-            self.periods.open(next_period, lived)
-            self._spent.open(next_period)
+            self.periods.begin(next_period, lived)
+            self._spent.begin_period(next_period)
 
     def blocking_limit(self, event: Event) -> Limit | None:
         """Return the limit that prevents this event from being paid, or None if there is none."""
@@ -461,8 +461,8 @@ class Ledger:
         self._head = Head(0, first_link(self.own_budget.canonical_json(self.owner), self.nonce))
         self._spent = ChargeTotals(self.own_budget, self.mandate, tuple(limits))
         self._catch_up()
-        self._spent.begin(self.mandate)
-        self._spent.open(self.periods.number)
+        self._spent.begin_task(self.mandate)
+        self._spent.begin_period(self.periods.number)
 
     @contextmanager
     def _read_access(self) -> Iterator[sqlite3.Connection]:

@@ -38,8 +38,8 @@ def check_budget(path: Path, ledger_budget: Budget, configured: Budget) -> None:
     """
     if ledger_budget != configured:
         raise LedgerError(
-            f"{path}: the ledger was created for {ledger_budget.words}, but the configuration specifies "
-            f"{configured.words}; {_remedy(ledger_budget, configured)}"
+            f"{path}: the ledger was created for {ledger_budget.description}, but the configuration specifies "
+            f"{configured.description}; {_remedy(ledger_budget, configured)}"
         )
 
 
@@ -49,5 +49,5 @@ def _remedy(ledger_budget: Budget, configured: Budget) -> str:
         return "set the ledger's values under [privacy]"
     return (
         "the ledger's budget would promise less, and a ledger's budget never changes; enrol a new device with "
-        f"`sottovoce fleet join {configured.options}`"
+        f"`sottovoce fleet join {configured.join_options}`"
     )

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from sottovoce.accounting.stored import event_of
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.units import EVERY
 from sottovoce.durable import sqlite_code
 from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError
@@ -65,14 +65,14 @@ _TRIGGERS = "".join(
     for table in _TABLES
     for verb in ("UPDATE", "DELETE")
 )
-_STEPS = {
+_MIGRATIONS = {
     3: _NEW_TABLES,
     4: _TASK_TABLES,
     5: _LASTING_TABLES,
     6: _ENROLLED_TABLES,
     7: _LIMIT_TABLES,
 }  # schema version: statements that upgrade it to the next version
-_SCHEMA = _OLD_TABLES + "".join(_STEPS.values()) + _TRIGGERS
+_SCHEMA = _OLD_TABLES + "".join(_MIGRATIONS.values()) + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
@@ -146,33 +146,35 @@ def upgrade(path: Path) -> None:
         if reader.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
             return
         version = reader.execute("PRAGMA user_version").fetchone()[0]
-        if version not in _STEPS:
+        if version not in _MIGRATIONS:
             return
         unit = reader.execute("SELECT unit FROM budget").fetchone()[0]
-        terms = [event_of(row[0]) for row in reader.execute("SELECT DISTINCT terms FROM charge")]
+        terms = [parse_event(row[0]) for row in reader.execute("SELECT DISTINCT terms FROM charge")]
         if version == _VERSION_0_1 and unit == "record" and any(event.units != EVERY for event in terms):
             raise LedgerError(
                 f"{path}: this ledger was created by version 0.1 of the program and contains charges for single "
-                "records, identified by their position in the file: the cost to each record is no longer known, so "
+                "records, identified by their position in the file. The cost to each record is no longer known, so "
                 "nothing can be released. Use version 0.1 to access earlier releases, or enrol a new device"
             )
-    steps = "".join(_STEPS[step] for step in range(version, _SCHEMA_VERSION))
-    secret = f"INSERT INTO secret VALUES (x'{os.urandom(KEY_BYTES).hex()}');" if version == _VERSION_0_1 else ""  # noqa: S608 - hex
+    migrations = "".join(_MIGRATIONS[schema] for schema in range(version, _SCHEMA_VERSION))
+    key = os.urandom(KEY_BYTES).hex()
+    insert_secret = f"INSERT INTO secret VALUES (x'{key}');" if version == _VERSION_0_1 else ""  # noqa: S608 - hex
     with closing(connect(path, "rw")) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(
-            f"BEGIN IMMEDIATE; {steps} {secret} {_TRIGGERS} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"
+            f"BEGIN IMMEDIATE; {migrations} {insert_secret} {_TRIGGERS} "
+            f"PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"
         )
 
 
 def _version_message(version: int) -> str:
-    if version in _STEPS:
+    if version in _MIGRATIONS:
         origin = "version 0.1" if version == _VERSION_0_1 else "an earlier version"
         return f"this ledger is from {origin} of the program: the device's next start upgrades it without losing data"
     if version > _SCHEMA_VERSION:
         return (
-            f"this ledger is from a newer version of the program (schema {version}; this version writes "
-            f"{_SCHEMA_VERSION}): use the newer version; the ledger is intact"
+            f"this ledger is from a newer version of the program (schema {version}, but this version writes schema "
+            f"{_SCHEMA_VERSION}). The ledger is intact; use the newer version"
         )
     return f"this ledger is from a version of the program before 0.1 (schema {version}), which cannot be upgraded"
 

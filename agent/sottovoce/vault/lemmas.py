@@ -39,7 +39,7 @@ class SmoothLoss:
     lipschitz: float
     smoothness: float
 
-    def regularised(self, strength: float) -> "SmoothLoss":
+    def with_regulariser(self, strength: float) -> "SmoothLoss":
         """Return the constants with (λ/2)‖w‖² added to the loss: μ grows by λ.
 
         L is unchanged, because the added term does not depend on the records.
@@ -50,7 +50,7 @@ class SmoothLoss:
 _SOFTMAX = SmoothLoss(math.nextafter(math.sqrt(2), 2), 0.5)
 
 
-def smoothness_of(kernel: Kernel) -> SmoothLoss:
+def loss_constants(kernel: Kernel) -> SmoothLoss:
     """Return the constants of a kernel's loss.
 
     Raises:
@@ -109,7 +109,7 @@ def rounding_distance(
     batch: int,
     steps: int,
     loss: SmoothLoss = _SOFTMAX,
-    regularised: bool = False,
+    is_regularised: bool = False,
 ) -> float:
     """Return the L2 distance that float64 rounding may add to the lemma's bound on two neighbours' ends.
 
@@ -128,12 +128,12 @@ def rounding_distance(
         batch: b, the batch size.
         steps: number of steps in a chain.
         loss: constants of the loss.
-        regularised: whether there is a regulariser, and a projection after each step.
+        is_regularised: whether there is a regulariser, and a projection after each step.
     """
     unit, weight, size = 2.0**-53, MAX_WEIGHT + steps * max(3.0, 2 * step_size * loss.lipschitz), features * classes
     gradient = 8 * (features + 8) * math.sqrt(features) * weight * unit + 16 * (classes + batch + 16) * unit
     gradient *= max(1.0, loss.lipschitz / _SOFTMAX.lipschitz)
     step = 4 * weight * math.sqrt(size) * unit + 2 * step_size * gradient
-    if regularised:
+    if is_regularised:
         step += 4 * (size + 16) * weight * unit
     return 2 * steps * step

@@ -1,7 +1,7 @@
 """Monthly and yearly limits that a device's owner sets for all tasks together, in addition to the ledger's budget.
 
 A month is 30 days and a year is 365 days of the vault's running time, and spans follow one another without gaps. See
-sottovoce.vault.life.
+sottovoce.vault.running_time.
 """
 
 import sqlite3
@@ -11,7 +11,7 @@ from typing import Literal
 
 from sottovoce.accounting.tally import Tally
 from sottovoce.vault.keeper_list import Access
-from sottovoce.vault.life import DAY
+from sottovoce.vault.running_time import DAY
 
 Span = Literal["month", "year"]
 SECONDS: dict[Span, float] = {"month": 30 * DAY, "year": 365 * DAY}
@@ -51,6 +51,6 @@ def read_limits(read_access: Access, epsilons: Mapping[Span, float], delta: floa
     return [Limit(span, epsilon, *starts.get(span, (-1.0, 0)), Tally(delta)) for span, epsilon in epsilons.items()]
 
 
-def note_span_start(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
+def record_span_start(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
     """Record that the limit's span begins now, in a transaction that the caller has begun."""
     connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, lived, charges))

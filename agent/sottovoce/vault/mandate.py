@@ -28,14 +28,14 @@ class Mandate:
 
     def stamp(self, period: int) -> str:
         """Return the stamp, as canonical JSON, of each charge in this period; the charge's link also covers it."""
-        return Stamp(self.epoch, promise_of(self.budget), period).text
+        return Stamp(self.epoch, promise_from_budget(self.budget), period).text
 
     def query_key(self, query: bytes) -> bytes:
         """Return the ledger key for a query of this task; it differs per task, because tasks ask the same queries."""
         return sha256(b"sottovoce/query-of-epoch/v1|" + self.epoch.to_bytes(8, "big") + query).digest()
 
 
-def promise_of(budget: Budget) -> Promise:
+def promise_from_budget(budget: Budget) -> Promise:
     """Return the promise of a budget: its privacy unit and its neighbouring relation."""
     return Promise(budget.unit, budget.neighbouring)
 
@@ -62,7 +62,7 @@ class Stamp:
         return json.dumps({**fields, **period}, sort_keys=True, separators=(",", ":"))
 
 
-def read_stamp(stamp: str, default: Promise) -> Stamp:
+def parse_stamp(stamp: str, default: Promise) -> Stamp:
     """Parse the stamp of a charge; return a stamp with promise `default` and epoch 0 if the text is empty.
 
     Raises:

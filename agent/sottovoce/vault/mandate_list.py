@@ -9,14 +9,14 @@ class MandateList:
     """The mandates of one ledger.
 
     Args:
-        reading: opens the ledger's file for reading.
-        writing: opens the ledger's file for one transaction.
+        read_access: opens the ledger's file for reading.
+        write_access: opens the ledger's file for one transaction.
     """
 
     def __init__(self, read_access: Access, write_access: Access) -> None:
         self._read_access, self._write_access = read_access, write_access
 
-    def newest(self) -> Mandate | None:
+    def load_newest(self) -> Mandate | None:
         """Return the task accepted last, or None if no task has been accepted.
 
         Raises:

@@ -68,7 +68,7 @@ def _uniform_below(limits: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.
     draws = np.empty_like(bounds)
     missing = np.arange(bounds.size)
     while missing.size:
-        words, bound = noise.words(missing.size), bounds[missing]
+        words, bound = noise.random_words(missing.size), bounds[missing]
         accepted = words >= (~bound + np.uint64(1)) % bound
         draws[missing[accepted]] = words[accepted] % bound[accepted]
         missing = missing[~accepted]

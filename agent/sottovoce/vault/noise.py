@@ -15,7 +15,7 @@ class NoiseSource(Protocol):
         """Whether the stream is predictable; noise from a predictable stream protects no one."""
         ...
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         """Return the next `count` words of the stream, uint64[count]."""
         ...
 
@@ -25,7 +25,7 @@ class OperatingSystemNoise:
 
     simulated = False
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         """Return uint64[count] from os.urandom."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
@@ -38,6 +38,6 @@ class SeededNoise:
     def __init__(self, seed: int) -> None:
         self._bits = np.random.PCG64(seed)
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         """Return uint64[count] from PCG64."""
         return self._bits.random_raw(count).astype(np.uint64, copy=False)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records, add_identities
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.record_numbers import Enrolled
+from sottovoce.vault.record_numbers import EnrolledRecords
 
 SPACE = 2**32
 """Size of the number space under add-remove. Two records share a number by chance with probability 2⁻³² and then pay
@@ -40,7 +40,7 @@ def number_by_hash(records: Records, ledger: Ledger) -> Records:
     Raises:
         PrivacyError: if the ledger's charges use the other numbering.
     """
-    ledger.numbers.use("hashed", ledger.mandate)
+    ledger.numbers.set_numbering("hashed", ledger.mandate)
     key = ledger.numbers.key
     hashes = (blake2b(row, digest_size=4, key=key).digest() for row in _identities(records))
     units = np.fromiter((int.from_bytes(digest, "big") for digest in hashes), dtype=np.int64, count=len(records))
@@ -65,7 +65,7 @@ def enrol_records(records: Records, ledger: Ledger, check: Callable[[int], None]
         PrivacyError: if the ledger's charges use the other numbering, or if the enrolled records were prepared
             differently.
     """
-    ledger.numbers.use("enrolled", ledger.mandate)
+    ledger.numbers.set_numbering("enrolled", ledger.mandate)
     epoch = 0 if ledger.mandate is None else ledger.mandate.epoch
     if (stored := ledger.numbers.enrolled_records(epoch)) is None:
         check(len(records))
@@ -81,13 +81,13 @@ def enrol_records(records: Records, ledger: Ledger, check: Callable[[int], None]
     return _unpack(stored, records.features.dtype)
 
 
-def _pack(records: Records) -> Enrolled:
+def _pack(records: Records) -> EnrolledRecords:
     features = np.ascontiguousarray(records.features, dtype="<f8")
     value = zlib.compress(features.tobytes() + records.labels.astype("<i8").tobytes(), 1)
-    return Enrolled(records.prepared, len(records), features.shape[1], value)
+    return EnrolledRecords(records.prepared, len(records), features.shape[1], value)
 
 
-def _unpack(stored: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
+def _unpack(stored: EnrolledRecords, dtype: np.dtype[np.floating[Any]]) -> Records:
     raw, split = zlib.decompress(stored.value), 8 * stored.records * stored.features
     return Records(
         np.frombuffer(raw[:split], dtype="<f8").reshape(stored.records, stored.features).astype(dtype),
@@ -97,7 +97,7 @@ def _unpack(stored: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
     )
 
 
-def blocks_of(count: int) -> NDArray[np.int64]:
+def block_bounds(count: int) -> NDArray[np.int64]:
     """Return the bounds of `count` equal blocks of hashes, int64[count + 1].
 
     Each record is assigned to a block independently, and block sizes vary. Replacing a record removes a record from one

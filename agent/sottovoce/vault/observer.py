@@ -12,7 +12,7 @@ from sottovoce.door import Query
 class Observer(Protocol):
     """Interface of an object that receives a simulated vault's intermediate results."""
 
-    def computed(self, query: Query, facts: dict[str, Any]) -> None:
+    def record_computed(self, query: Query, facts: dict[str, Any]) -> None:
         """Receive the facts about the release for a query.
 
         Args:

@@ -1,6 +1,6 @@
 """Periods of a device's budget: a new period requires the fleet's order *and* enough of the vault's running time.
 
-The fleet's order is a signed task for a later period. For the running time, see sottovoce.vault.life.
+The fleet's order is a signed task for a later period. For the running time, see sottovoce.vault.running_time.
 """
 
 import sqlite3
@@ -8,8 +8,8 @@ from typing import Literal
 
 from sottovoce.vault.budget import Period
 from sottovoce.vault.keeper_list import Access
-from sottovoce.vault.life import DAY, Life
 from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.running_time import DAY, RunningTime
 
 Renews = Literal["never", "year"]
 """Interval at which the ledger's budget is renewed, according to the owner's policy."""
@@ -22,15 +22,15 @@ class Periods:
     """The budget periods of one ledger.
 
     Args:
-        reading: opens the ledger's file for reading.
-        life: running time of the ledger's vault.
+        read_access: opens the ledger's file for reading.
+        running_time: running time of the ledger's vault.
 
     Attributes:
         number: number of the current period.
     """
 
-    def __init__(self, read_access: Access, life: Life) -> None:
-        self._life, self._min_seconds = life, float("inf")
+    def __init__(self, read_access: Access, running_time: RunningTime) -> None:
+        self._running_time, self._min_seconds = running_time, float("inf")
         with read_access() as connection:
             row = connection.execute("SELECT number, opened FROM period ORDER BY number DESC LIMIT 1").fetchone()
         self.number, self._opened = (0, 0.0) if row is None else (int(row[0]), float(row[1]))
@@ -41,7 +41,7 @@ class Periods:
             self._min_seconds = MIN_DAYS[renews] * DAY
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The privacy statement's text about periods; empty if the budget is never renewed."""
         if not self.is_renewable and not self.number:
             return ""
@@ -56,7 +56,7 @@ class Periods:
     @property
     def lived(self) -> float:
         """Seconds for which the vault has run in the current period."""
-        return self._life.seconds - self._opened
+        return self._running_time.seconds - self._opened
 
     def current_period(self, mandate: Mandate | None) -> Period | None:
         """Return the current period under this task, or None if the budget has no periods."""
@@ -74,6 +74,6 @@ class Periods:
         """Write to the ledger that this period opens now, in a transaction that the caller has begun."""
         connection.execute("INSERT INTO period VALUES (?, ?)", (number, lived))
 
-    def open(self, number: int, lived: float) -> None:
+    def begin(self, number: int, lived: float) -> None:
         """Open this period in memory, after `record`, at `lived` seconds of the vault's running time."""
         self.number, self._opened = number, lived

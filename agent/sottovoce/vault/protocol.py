@@ -78,13 +78,13 @@ class AskSpending(Message, frozen=True):
 
 
 class AskTip(Message, frozen=True):
-    """A request for the ledger's head as sent to peers."""
+    """A request for the ledger's latest position, as sent to peers."""
 
     vault: Link
 
 
 class AskMark(Message, frozen=True):
-    """A request for the ledger's mark at this newest charge and newest release."""
+    """A request for the hash of the ledger's state at this charge and release."""
 
     vault: Link
     charges: Place
@@ -92,7 +92,7 @@ class AskMark(Message, frozen=True):
 
 
 class AskKeepers(Message, frozen=True):
-    """A request for the keepers of the ledger's newest head."""
+    """A request for the peers that keep the ledger's latest position."""
 
     vault: Link
 
@@ -146,19 +146,19 @@ class Spent(Message, frozen=True):
 
 
 class Reached(Message, frozen=True):
-    """An answer with the ledger's head as sent to peers."""
+    """An answer with the ledger's latest position, as sent to peers."""
 
     tip: Tip
 
 
 class Marked(Message, frozen=True):
-    """An answer with the ledger's mark; None if there has never been such a charge or release."""
+    """An answer with the hash of the ledger's state; None if there has never been such a charge or release."""
 
     mark: Link | None
 
 
 class Kept(Message, frozen=True):
-    """An answer with the keepers of the ledger's newest head."""
+    """An answer with the peers that keep the ledger's latest position."""
 
     keepers: tuple[Keeper, ...]
 
@@ -199,7 +199,7 @@ def decode_question(raw: bytes) -> Question:
     try:
         return _QUESTIONS.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise MalformedError(f"the message is not a question in this protocol: {error}") from error
+        raise MalformedError(f"the message is not a valid request in this protocol: {error}") from error
 
 
 def decode_reply(raw: bytes) -> Reply:
@@ -211,7 +211,7 @@ def decode_reply(raw: bytes) -> Reply:
     try:
         return _REPLIES.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise MalformedError(f"the message is not a reply in this protocol: {error}") from error
+        raise MalformedError(f"the message is not a valid reply in this protocol: {error}") from error
 
 
 def frame(raw: bytes) -> bytes:

@@ -87,7 +87,7 @@ class PureSum:
         """See Mechanism.apply; `raw` yields batches float64[n, c · d] with one row per record."""
         total, count = np.zeros((self.copies, self.features), dtype=np.int64), 0
         for rows in raw:
-            total += bounded_units(rows.reshape(-1, self.copies, self.features), self.exponent).sum(axis=0)
+            total += bound_to_grid(rows.reshape(-1, self.copies, self.features), self.exponent).sum(axis=0)
             count += len(rows)
         if self.law == "copies":
             total += DiscreteLaplaceSampler(self.scale, noise).draw(total.size).reshape(total.shape)
@@ -96,7 +96,9 @@ class PureSum:
         return np.append(total.ravel(), count)
 
 
-def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], epsilon: float, charged: float) -> PureSum:
+def calibrate_pure_sum(
+    *, copies: int, features: int, law: Literal["copies", "joint"], epsilon: float, charged_epsilon: float
+) -> PureSum:
     """Return the mechanism with the least noise of `law` for which a release costs at most ε.
 
     Args:
@@ -104,13 +106,13 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
         features: d.
         law: see PureSum.
         epsilon: ε of the release; infinity for no noise.
-        charged: ε that the release is charged.
+        charged_epsilon: ε that the release is charged.
 
     Raises:
         PrivacyError: if the grid cannot hold the required noise, or if the charge is less than the cost.
     """
     if math.isinf(epsilon):
-        return PureSum(copies, features, _EXACT_EXPONENT, "none", 0, charged)
+        return PureSum(copies, features, _EXACT_EXPONENT, "none", 0, charged_epsilon)
     excess = PrivacyError(
         f"ε = {epsilon:g} for one visit requires more noise than the grid allows; increase privacy.epsilon or "
         "reduce learner.visits"
@@ -121,10 +123,10 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
     scale = math.ceil(_sensitivity(law, copies, 1 << -exponent) / Fraction(epsilon))
     if scale > max_scale(copies):
         raise excess
-    return PureSum(copies, features, exponent, law, scale, charged)
+    return PureSum(copies, features, exponent, law, scale, charged_epsilon)
 
 
-def bounded_units(rows: Rows, exponent: int) -> NDArray[np.int64]:
+def bound_to_grid(rows: Rows, exponent: int) -> NDArray[np.int64]:
     """Return gradients in grid units, each bounded to Σ_j max_k |v_kj| ≤ 1, rounded toward zero.
 
     The result for a row depends only on that row, to the last bit.

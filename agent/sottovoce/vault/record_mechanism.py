@@ -74,7 +74,7 @@ class RecordMechanism:
                 answer = _randomise_label(scheme.label, label, noise)
                 return np.concatenate([[answer], _draw_on_sphere(scheme.cap, scheme.exponent, row, 0, noise)])
             case ReleasingScheme():
-                return scheme.release(row, label, noise.words)
+                return scheme.release(row, label, noise.random_words)
             case Exact():
                 unit = l2_unit(row) or [Decimal(0)] * scheme.features
                 return np.array([label, *(round(number * (1 << -scheme.exponent)) for number in unit)], dtype=np.int64)
@@ -123,4 +123,4 @@ def _randomise_label(law: RandomisedLabel, label: int, noise: NoiseSource) -> in
 
 
 def _uniform_bits(bits: int, noise: NoiseSource) -> int:
-    return int.from_bytes(noise.words(bits // 64).astype("<u8").tobytes(), "little")
+    return int.from_bytes(noise.random_words(bits // 64).astype("<u8").tobytes(), "little")

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.relations import Promise
-from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.keeper_list import Access
-from sottovoce.vault.mandate import Mandate, read_stamp
+from sottovoce.vault.mandate import Mandate, parse_stamp
 
 _UNUSED_PROMISE = Promise(
     "record", "replace-one"
@@ -20,8 +20,8 @@ class RecordNumbers:
     """The record numbers of one ledger. Every method raises LedgerError if the disk or the file fails.
 
     Args:
-        reading: opens the ledger's file for reading.
-        writing: opens the ledger's file for one transaction.
+        read_access: opens the ledger's file for reading.
+        write_access: opens the ledger's file for one transaction.
     """
 
     def __init__(self, read_access: Access, write_access: Access) -> None:
@@ -33,7 +33,7 @@ class RecordNumbers:
         with self._read_access() as connection:
             return bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
 
-    def use(self, numbering: Numbering, mandate: Mandate | None) -> None:
+    def set_numbering(self, numbering: Numbering, mandate: Mandate | None) -> None:
         """Set the numbering for future charges. Within a task, do nothing: each task has its own numbering.
 
         Raises:
@@ -48,7 +48,7 @@ class RecordNumbers:
         with self._write_access() as connection:
             previous = row[0] if row else "hashed"  # a file without this row is from an earlier version
             charges = connection.execute("SELECT DISTINCT terms FROM charge")
-            if previous != numbering and any(event_of(charge[0]).units != EVERY for charge in charges):
+            if previous != numbering and any(parse_event(charge[0]).units != EVERY for charge in charges):
                 raise PrivacyError(
                     "this ledger has charged single records for a learner that numbers them differently, so the "
                     "charges for each record are unknown: restore learner.name, or have the fleet sign a task with "
@@ -56,7 +56,7 @@ class RecordNumbers:
                 )
             connection.execute("INSERT INTO numbering (kind) VALUES (?)", (numbering,))
 
-    def enrol(self, epoch: int, enrolled: "Enrolled") -> None:
+    def enrol(self, epoch: int, enrolled: "EnrolledRecords") -> None:
         """Store the records to which a task's charges refer, durably and permanently.
 
         Args:
@@ -68,7 +68,7 @@ class RecordNumbers:
         """
         with self._write_access() as connection:
             for terms, stamp in connection.execute("SELECT DISTINCT terms, stamp FROM charge"):
-                if event_of(terms).units != EVERY and read_stamp(stamp, _UNUSED_PROMISE).epoch == epoch:
+                if parse_event(terms).units != EVERY and parse_stamp(stamp, _UNUSED_PROMISE).epoch == epoch:
                     raise PrivacyError(
                         "this ledger has charged single records in a file that an earlier version of the program did "
                         "not store, so nothing more can be released about these records: have the fleet sign a new "
@@ -79,16 +79,16 @@ class RecordNumbers:
                 (epoch, enrolled.prepared, enrolled.records, enrolled.features, enrolled.value),
             )
 
-    def enrolled_records(self, epoch: int) -> "Enrolled | None":
+    def enrolled_records(self, epoch: int) -> "EnrolledRecords | None":
         """Return the records to which this task's charges refer; None before the task's first start."""
         with self._read_access() as connection:
             columns = "SELECT prepared, records, features, value FROM enrolled WHERE epoch = ?"
             row = connection.execute(columns, (epoch,)).fetchone()
-        return None if row is None else Enrolled(*row)
+        return None if row is None else EnrolledRecords(*row)
 
 
 @dataclass(frozen=True, slots=True)
-class Enrolled:
+class EnrolledRecords:
     """The records of a task's first start, in file order.
 
     Attributes:

@@ -102,22 +102,22 @@ class RemoteVault:
         return reply.spending if isinstance(reply, protocol.Spent) else self._raise_unexpected(reply)
 
     def tip(self) -> Tip:
-        """Return the ledger's head as sent to peers."""
+        """Return the ledger's latest position, as sent to peers."""
         reply = self._ask(protocol.AskTip(self._fingerprint))
         return reply.tip if isinstance(reply, protocol.Reached) else self._raise_unexpected(reply)
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
+        """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
         return reply.mark if isinstance(reply, protocol.Marked) else self._raise_unexpected(reply)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Return the keepers of the ledger's newest head."""
+        """Return the peers that keep the ledger's latest position."""
         reply = self._ask(protocol.AskKeepers(self._fingerprint))
         return reply.keepers if isinstance(reply, protocol.Kept) else self._raise_unexpected(reply)
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Replace the keepers of the ledger's newest head."""
+        """Replace the peers that keep the ledger's latest position."""
         reply = self._ask(protocol.Appoint(self._fingerprint, keepers))
         if not isinstance(reply, protocol.Kept) or reply.keepers != keepers:
             self._raise_unexpected(reply)
@@ -173,7 +173,7 @@ class RemoteVault:
             VaultAway: if the vault is unavailable and did not return in time.
             LedgerError: if the vault's ledger failed; nothing was released.
         """
-        reply = self._ask(protocol.AskStep(self._fingerprint, query.learner, query.said))
+        reply = self._ask(protocol.AskStep(self._fingerprint, query.learner, query.payload))
         if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:
             return reply.refused
         if not isinstance(reply, protocol.Stepped) or reply.query_id != query.id:

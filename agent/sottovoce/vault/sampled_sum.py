@@ -12,7 +12,7 @@ from sottovoce.vault.clipped_sum import (
     MAX_SQUARED_UNITS,
     DiscreteGaussian,
     grid_exponent,
-    reach_squared,
+    squared_record_distance,
 )
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA
 
@@ -66,7 +66,7 @@ def calibrate_sampled(
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
     multiplier = min_multiplier(releases, epsilon, delta, relation, batch, of)
     exponent = grid_exponent(multiplier * clip, clip, size, sum_error)
-    clip_squared = reach_squared(clip, exponent, size, sum_error)
+    clip_squared = squared_record_distance(clip, exponent, size, sum_error)
     sigma = math.ceil(multiplier * math.sqrt(clip_squared)) + 1
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
@@ -79,7 +79,7 @@ def calibrate_sampled(
         event = SampledGaussian(clip_squared, sigma, "poisson", batch, of, relation)
     sensitivity_squared = DISTANCES[neighbouring] ** 2 * clip_squared
     return DiscreteGaussian(
-        size, exponent, clip_squared, sensitivity_squared, sigma, summed=sum_error is not None
+        size, exponent, clip_squared, sensitivity_squared, sigma, is_presummed=sum_error is not None
     ), event
 
 

@@ -38,7 +38,7 @@ class Poisson:
     def draw(self, count: int, noise: NoiseSource) -> Positions:
         """See Sampling.draw. The rate is rounded down to a multiple of 2^-64, which does not increase the cost."""
         limit = np.uint64(min(_WORDS - 1, _WORDS * self.batch // self.of))
-        positions = np.arange(count) if self.batch == self.of else np.flatnonzero(noise.words(count) < limit)
+        positions = np.arange(count) if self.batch == self.of else np.flatnonzero(noise.random_words(count) < limit)
         return positions.astype(np.int64)
 
 
@@ -56,7 +56,7 @@ class FixedSize:
         """See Sampling.draw. Choose the records with the smallest random words; ties occur at most once in 2^60."""
         if count <= self.batch:
             return np.arange(count, dtype=np.int64)
-        positions: Positions = np.sort(np.argpartition(noise.words(count), self.batch - 1)[: self.batch]).astype(
+        positions: Positions = np.sort(np.argpartition(noise.random_words(count), self.batch - 1)[: self.batch]).astype(
             np.int64
         )
         return positions
@@ -76,4 +76,4 @@ class WithReplacement:
         """See Sampling.draw; a record may occur more than once."""
         if count == 0:
             return np.empty(0, dtype=np.int64)
-        return (noise.words(self.batch) % np.uint64(count)).astype(np.int64)
+        return (noise.random_words(self.batch) % np.uint64(count)).astype(np.int64)

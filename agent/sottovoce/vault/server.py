@@ -45,7 +45,7 @@ _REPORTED_ERRORS = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, Pl
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedVault:
     """A vault, and the user whose questions it answers.
 
     Attributes:
@@ -53,7 +53,7 @@ class Served:
         owner: id of the device to which the vault belongs.
         budget: the budget of the vault's ledger.
         user: numeric id of the only user who may ask questions.
-        numbers: largest length of a point.
+        max_point_size: largest length of a point.
         ranges: the declared feature ranges, as text.
         task: the document of the task accepted last.
         take_up: accepts another task, after which the vault is built again; None if this vault does not accept tasks.
@@ -63,7 +63,7 @@ class Served:
     owner: str
     budget: Budget
     user: int
-    numbers: int
+    max_point_size: int
     ranges: str = "unknown"
     task: bytes = b""
     take_up: Callable[[bytes], None] | None = None
@@ -72,7 +72,7 @@ class Served:
 class VaultServer:
     """Server that answers the questions of one device's agent."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedVault) -> None:
         vault = served.vault
         introduction = protocol.Introduction(
             served.owner, served.budget, vault.statement, served.ranges, vault.follows, served.task
@@ -80,7 +80,7 @@ class VaultServer:
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encode(introduction))
-        self._max_bytes = max(8 * served.numbers, LARGEST_SIGNED, vault.largest_step) + protocol.SLACK
+        self._max_bytes = max(8 * served.max_point_size, LARGEST_SIGNED, vault.largest_step) + protocol.SLACK
         self._task_accepted = False
         self._logged: dict[str, float] = {}
 
@@ -116,7 +116,7 @@ class VaultServer:
                     alive()
                 if stop in readable:
                     return False
-                connection = admission.next() if readable else None
+                connection = admission.next_connection() if readable else None
                 if connection is not None:
                     with connection:
                         self._serve(connection)
@@ -201,7 +201,7 @@ class VaultServer:
                 answer = vault.step(CellQuery(learner, step))
                 if isinstance(answer, Refused):
                     return protocol.Denied(answer)
-                return protocol.Stepped(answer.query_id, answer.said, answer.simulated)
+                return protocol.Stepped(answer.query_id, answer.payload, answer.simulated)
 
     def _take_up(self, document: bytes) -> Reply:
         take_up = self._served.take_up

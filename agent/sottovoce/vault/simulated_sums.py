@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
-from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.clipping import clip_to_grid
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
@@ -33,7 +33,9 @@ def simulate_sums(
     rows = max(1, _CHUNK_NUMBERS // (max(1, batch) * mechanism.size))
     for start in range(0, devices, rows):
         devices_slice = slice(start, min(devices, start + rows))
-        units = clipped_units(gradients(devices_slice).reshape(-1, mechanism.size), mechanism.step, mechanism.bound)
+        units = clip_to_grid(
+            gradients(devices_slice).reshape(-1, mechanism.size), mechanism.step, mechanism.squared_clip_norm
+        )
         units *= mask[devices_slice].reshape(-1, 1)
         values[devices_slice] = units.reshape(-1, batch, mechanism.size).sum(axis=1).astype(np.int64)
     if isinstance(mechanism, DiscreteGaussian):

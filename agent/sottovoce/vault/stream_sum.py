@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.clipped_sum import DISTANCES, MAX_SQUARED_UNITS, min_sigma, squared_units
-from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.clipping import clip_to_grid
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
@@ -44,7 +44,7 @@ class StreamSum:
         step = math.ldexp(1.0, self.exponent + self.bits)
         total = DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
         for lag, row in raw:
-            total += self.coefficients[lag] * clipped_units(row, step, self.clip_squared)[0].astype(np.int64)
+            total += self.coefficients[lag] * clip_to_grid(row, step, self.clip_squared)[0].astype(np.int64)
         return total
 
 

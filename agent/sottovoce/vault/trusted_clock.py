@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from sottovoce.days import last_ended_day
-from sottovoce.vault.life import uptime
+from sottovoce.vault.running_time import uptime
 
 STEADY_SECONDS = 6 * 3600.0
 """Seconds for which the clock has to agree with the uptime after a jump."""

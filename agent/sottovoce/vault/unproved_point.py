@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Unproved
+from sottovoce.accounting.events import UnprovedRelease
 from sottovoce.accounting.units import Units
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
@@ -31,9 +31,9 @@ class UnprovedPoint:
     name: str
     exponent: int = _EXPONENT
 
-    def event(self, units: Units) -> Unproved:
+    def event(self, units: Units) -> UnprovedRelease:
         """Return the infinite cost of a release to the units from which it is computed."""
-        return Unproved(self.name, units)
+        return UnprovedRelease(self.name, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply. Noise with a standard deviation of more than 2^26 steps is drawn on a coarser grid."""

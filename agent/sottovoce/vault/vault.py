@@ -21,16 +21,16 @@ from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Quer
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.secure_sum import STATEMENT_BYTES
 from sottovoce.threads import Background, Threads
-from sottovoce.vault.budget import Spending, Stored
+from sottovoce.vault.budget import Spending, StoredRelease
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.life import DAY, RECORD_INTERVAL
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
+from sottovoce.vault.running_time import DAY, RECORD_INTERVAL
 
 if TYPE_CHECKING:  # not needed on devices without a cell
     from sottovoce.vault.cell_context import CellContext
@@ -51,11 +51,11 @@ class VaultContext:
         statement: the guarantee of the whole run.
         lifetime: total charges to one unit, as a count per event; empty if there is no guarantee.
         observer: observer of a simulation; None on a device.
-        followed: the source of `records`, if it grows; in that case, `records` are the initial ones.
-        closed: returns the reason why releases have stopped, which does not depend on the records, or None while
+        growing_records: the source of `records`, if it grows; in that case, `records` are the initial ones.
+        closed_reason: returns the reason why releases have stopped, which does not depend on the records, or None while
             releases are possible.
-        cell: creates the member of secure sums from a signature verifier; None if there are no secure sums.
-        belongs: the signature verifier.
+        make_cell: creates the member of secure sums from a signature verifier; None if there are no secure sums.
+        verify_signature: the signature verifier.
     """
 
     records: Records
@@ -65,10 +65,10 @@ class VaultContext:
     statement: PrivacyStatement
     lifetime: Mapping[Event, int] = field(default_factory=dict)
     observer: Observer | None = None
-    followed: GrowingRecords | None = None
-    closed: Callable[[], str | None] = lambda: None
-    cell: "Callable[[SignatureVerifier], CellContext] | None" = None
-    belongs: "SignatureVerifier | None" = None
+    growing_records: GrowingRecords | None = None
+    closed_reason: Callable[[], str | None] = lambda: None
+    make_cell: "Callable[[SignatureVerifier], CellContext] | None" = None
+    verify_signature: "SignatureVerifier | None" = None
 
     def __post_init__(self) -> None:
         """Raise InternalError if a vault with real noise has an observer."""
@@ -81,24 +81,28 @@ class Vault:
 
     def __init__(self, context: VaultContext) -> None:
         self._context = context
-        self._cell = None if context.cell is None or context.belongs is None else context.cell(context.belongs)
+        self._cell = (
+            None
+            if context.make_cell is None or context.verify_signature is None
+            else context.make_cell(context.verify_signature)
+        )
         self._thread: Threads | None = None
         self._turn = threading.Lock()  # two threads must not use the SQLite connection at the same time
         self._ended_reason: str | None = None
         self._closing = threading.Event()
-        if context.ledger.life.is_counting:
+        if context.ledger.running_time.is_counting:
             Background(self._record_running_time)
 
     @property
     def statement(self) -> PrivacyStatement:
         """The guarantee of the whole run or, if the budget is renewed, of one budget period."""
-        statement, periods = self._context.statement, self._context.ledger.periods.words
+        statement, periods = self._context.statement, self._context.ledger.periods.description
         return replace(statement, composition=f"{statement.composition}; {periods}") if periods else statement
 
     @property
     def follows(self) -> bool:
         """Whether records are added while the vault is open; see GrowingRecords."""
-        return self._context.followed is not None
+        return self._context.growing_records is not None
 
     @property
     def lifetime(self) -> Mapping[Event, int]:
@@ -111,22 +115,22 @@ class Vault:
             return self._context.ledger.spending()
 
     def tip(self) -> Tip:
-        """Return the ledger's head as sent to peers."""
+        """Return the ledger's latest position, as sent to peers."""
         with self._turn:
             return self._context.ledger.tip()
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
+        """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""
         with self._turn:
             return self._context.ledger.mark(charges, released)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Return the keepers of the ledger's newest head."""
+        """Return the peers that keep the ledger's latest position."""
         with self._turn:
-            return self._context.ledger.keepers.newest()
+            return self._context.ledger.keepers.load_newest()
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Replace the keepers of the ledger's newest head."""
+        """Replace the peers that keep the ledger's latest position."""
         with self._turn:
             self._context.ledger.keepers.appoint(keepers)
 
@@ -175,7 +179,11 @@ class Vault:
                 except TaskRefused as refusal:
                     return Refused(query_id, "task", str(refusal))
                 event = charged if has_same_terms else payable_event
-                records = context.records if event is None or context.followed is None else context.followed.read()
+                records = (
+                    context.records
+                    if event is None or context.growing_records is None
+                    else context.growing_records.read()
+                )
                 if event is None or not context.ledger.charge(query_id, event):
                     return self._refuse_unpaid(query_id, plan.event)
                 if records.units is None and event.units != plan.event.units:
@@ -190,7 +198,7 @@ class Vault:
                 if context.observer is not None:
                     released = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
                     self._notify_observer(query, indices, released, context.observer)
-                stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), context.noise.simulated)
+                stored = StoredRelease(plan.mechanism.exponent, value.astype("<i8").tobytes(), context.noise.simulated)
                 context.ledger.store(query_id, stored)
                 return self._release(query_id, stored, event.units)
             if charged is None or not has_same_terms or len(stored.value) != 8 * plan.mechanism.size:
@@ -222,10 +230,10 @@ class Vault:
                 return Refused(query.id, "task", reason)
             if cell is None:
                 return Refused(query.id, "query", "this vault does not take part in secure sums")
-            if self._context.followed is not None:
+            if self._context.growing_records is not None:
                 if (ended := self._restrict_to_ended(cell.event)) is None:
                     return Refused(query.id, "calendar", "none of the windows that may be queried has ended yet")
-                cell = replace(cell, records=self._context.followed.read(), units=ended.units)
+                cell = replace(cell, records=self._context.growing_records.read(), units=ended.units)
             answer = cell.step(query)
             return self._refuse_unpaid(query.id, cell.event) if answer is None else answer
 
@@ -239,8 +247,12 @@ class Vault:
 
     def _closed_reason(self) -> str | None:
         """Return the reason why releases are not possible at present, or None if they are."""
-        followed = self._context.followed
-        return self._ended_reason or self._context.closed() or (None if followed is None else followed.waiting_reason)
+        growing_records = self._context.growing_records
+        return (
+            self._ended_reason
+            or self._context.closed_reason()
+            or (None if growing_records is None else growing_records.waiting_reason)
+        )
 
     def _own_thread(self) -> Threads:
         if self._thread is None:
@@ -254,7 +266,7 @@ class Vault:
                 if self._closing.is_set():
                     return
                 try:
-                    self._context.ledger.record_life()
+                    self._context.ledger.record_running_time()
                 except (LedgerError, MemoryError) as error:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
@@ -262,7 +274,7 @@ class Vault:
         """Refuse a query because the budget is spent, for good or until the next period or the next span of a limit."""
         ledger = self._context.ledger
         if (limit := ledger.blocking_limit(event)) is not None:
-            days_left = math.ceil(limit.seconds_left(ledger.life.seconds) / DAY)
+            days_left = math.ceil(limit.seconds_left(ledger.running_time.seconds) / DAY)
             reached = f"the owner's limit of ε = {limit.epsilon:g} per {limit.span} has been reached"
             return Refused(query, "task", f"{reached}: releases resume in {days_left} days")
         period = ledger.periods.current_period(ledger.mandate)
@@ -275,18 +287,18 @@ class Vault:
         self, query: Query, indices: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
     ) -> None:
         facts = {"batch": None if indices is None else indices.tolist(), "value": value.tolist()}
-        trace: Callable[[], dict[str, Any]] | None = getattr(self._context.program, "traced", None)
-        observer.computed(query, facts if trace is None else {**facts, **trace()})
+        trace: Callable[[], dict[str, Any]] | None = getattr(self._context.program, "trace", None)
+        observer.record_computed(query, facts if trace is None else {**facts, **trace()})
 
     def _restrict_to_ended(self, event: Event) -> Event | None:
         """Restrict the event to those of its windows that have ended, if records grow window by window.
 
         If the ledger's unit is a window, an event that protects the whole device also charges only these windows.
         """
-        followed = self._context.followed
-        if followed is None:
+        growing_records = self._context.growing_records
+        if growing_records is None:
             return event
-        last = followed.over()
+        last = growing_records.last_ended_window()
         if last is None or last < 0:
             return None
         if event.units == EVERY and self._context.ledger.own_budget.unit != "window":
@@ -300,7 +312,7 @@ class Vault:
         Raises:
             TaskRefused: if the event's cost is unknown.
         """
-        units = self._context.ledger.payable(event)
+        units = self._context.ledger.payable_units(event)
         return None if units is None else with_units(event, units)
 
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
@@ -320,7 +332,7 @@ class Vault:
         positions = records.find_positions(union(*paid_units) if paid_units else None)
         return positions[plan.sampling.draw(len(positions), self._context.noise)]
 
-    def _release(self, query_id: bytes, stored: Stored, units: Units) -> Release:
+    def _release(self, query_id: bytes, stored: StoredRelease, units: Units) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)
         value.flags.writeable = False
         return SealedRelease(query_id, value, 2.0**stored.exponent, self.statement, stored.simulated, units.count)

@@ -12,9 +12,9 @@ from statistics import NormalDist
 from typing import Protocol
 
 from sottovoce.accounting.accountant import composed_delta, composed_epsilon
-from sottovoce.accounting.calibration import Neighbouring, calibrated
+from sottovoce.accounting.calibration import Neighbouring, calibrate
 from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from sottovoce.accounting.pairs import MIN_NOISE, Added, Pair, Removed, Replaced
+from sottovoce.accounting.pairs import MIN_NOISE, AddedPair, Pair, RemovedPair, ReplacedPair
 
 from sottovoce_lab.auditor.chances import phi
 
@@ -87,13 +87,13 @@ class SampledGaussians:
 
     def _pairs(self, noise: float) -> list[Pair]:
         if self.neighbouring == "replace-one":
-            return [Replaced(self.rate, noise)]
-        return [Removed(self.rate, noise), Added(self.rate, noise)]
+            return [ReplacedPair(self.rate, noise)]
+        return [RemovedPair(self.rate, noise), AddedPair(self.rate, noise)]
 
 
 @lru_cache(maxsize=64)
 def _noise(shape: SampledGaussians, epsilon: float, delta: float) -> float:
-    return calibrated(
+    return calibrate(
         "gaussian",
         epsilon=epsilon,
         delta=delta,

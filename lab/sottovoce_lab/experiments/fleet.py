@@ -20,7 +20,7 @@ from sottovoce.data import (
 )
 from sottovoce.errors import UsageError
 from sottovoce.kernels.one_vs_all import copies, targets
-from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
+from sottovoce.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
 
 from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.settings import Settings
@@ -191,7 +191,7 @@ def _scheme(settings: Settings, model: str, features: int, classes: int) -> Sche
     if settings.fidelity == "paper":
         return scheme("laplace-copies", features, classes, settings.epsilon)
     if settings.learner.perturbation == "best":
-        choose = best_for_ridge if model == "ridge" else best
+        choose = select_scheme_for_ridge if model == "ridge" else select_scheme
         return choose(features, classes, settings.epsilon)
     return scheme(settings.learner.perturbation, features, classes, settings.epsilon)
 

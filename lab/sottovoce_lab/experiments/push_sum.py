@@ -114,7 +114,7 @@ class _Vaults:
         self.kernel: Kernel = kernel
         self._noise, self._batches = SeededNoise(int(seeds[0])), np.random.default_rng(int(seeds[1]))
         self._rate = terms.batch / terms.of if terms.sampling == "poisson" else None
-        self._mechanism, self._program = terms.program(kernel, budget, kernel.size, summed=False)
+        self._mechanism, self._program = terms.program(kernel, budget, kernel.size, is_presummed=False)
         self._ledger = Ledger.in_memory("fleet", budget)
         self._event = self._mechanism.event if self._program.event is None else self._program.event
         self.statement = build(

@@ -98,7 +98,7 @@ def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
         return None
     if not isinstance(answer, CellAnswer):
         return answer.value.tobytes()
-    step = steps.decode_answer(answer.said)
+    step = steps.decode_answer(answer.payload)
     return step.vector if isinstance(step, steps.Vector) else None
 
 

@@ -286,7 +286,7 @@ class Simulation:
 def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
     """Return facts about a vault's answer, for the witness."""
     if isinstance(answer, CellAnswer):
-        return {"said": answer.said.hex()}
+        return {"said": answer.payload.hex()}
     if isinstance(answer, Refused):
         return {"refused": answer.reason}
     return {"value": answer.value.tolist(), "grid_step": answer.step}

@@ -61,6 +61,6 @@ class SumsAgree:
         if not isinstance(answer, CellAnswer) or answer.query_id != request_id:
             return None
         roster = occurrence.state.roster
-        if roster is None or not isinstance(steps.decode_answer(answer.said), steps.Sealed):
+        if roster is None or not isinstance(steps.decode_answer(answer.payload), steps.Sealed):
             return None
         return refused & frozenset(roster.owners)

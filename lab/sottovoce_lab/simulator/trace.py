@@ -42,7 +42,7 @@ class Trace:
         """Return an observer for this device's vault, which adds private values to the recorded events."""
         return VaultTrace(self, device)
 
-    def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
+    def record_computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
         """Record the private values that a device's vault computed for a query."""
         query_facts = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
         self._events.append(
@@ -61,6 +61,6 @@ class VaultTrace:
     trace: Trace
     device: str
 
-    def computed(self, query: Query, facts: dict[str, Any]) -> None:
+    def record_computed(self, query: Query, facts: dict[str, Any]) -> None:
         """Record the computed values; see Observer.computed."""
-        self.trace.computed(self.device, query, facts)
+        self.trace.record_computed(self.device, query, facts)

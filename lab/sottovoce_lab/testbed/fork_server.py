@@ -34,7 +34,7 @@ _PRELOADED = (
     "sottovoce.algorithms.push_sum.published_terms",
     "sottovoce.data.npz",
     "sottovoce.transport.grpc",
-    "sottovoce.vault.as_published",
+    "sottovoce.vault.published_gaussian",
     "sottovoce.vault.numbering",
     "sottovoce.vault.terms.gradients",
     "sottovoce.vault.terms.published",

@@ -219,7 +219,9 @@ def _devices(
             terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget, None if disk is None else disk.connection),
             noise=SeededNoise(int(seeds[i])),
-            belongs=(members[i].witness if members else Unsigned()).verify if plan.config.cell is not None else None,
+            verify_signature=(members[i].witness if members else Unsigned()).verify
+            if plan.config.cell is not None
+            else None,
             observer=witness.vault_observer(name) if isinstance(witness, Trace) else None,
         )
         learner = _learner(plan, i, name, members)

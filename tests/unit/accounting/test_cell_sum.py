@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.events import CellSum, GaussianSum
-from sottovoce.accounting.stored import event_of
 from sottovoce.errors import PrivacyError
 
 
@@ -31,7 +31,7 @@ def test_cost_of_a_sum() -> None:
     assert event.mu_squared <= GaussianSum(100, 30).mu_squared
     assert event.if_others_collude.mu_squared == GaussianSum(100, 10).mu_squared
     assert math.isinf(CellSum(100, 4, 1000).mu_squared), "the proof does not cover such a small share"
-    assert event_of(event.terms) == event
+    assert parse_event(event.terms) == event
 
 
 @pytest.mark.parametrize("wrong", [(0, 10, 9), (1, -1, 9), (1, 10, 0)])

@@ -3,19 +3,19 @@
 import math
 
 import pytest
-from sottovoce.accounting.composition import NO_GUARANTEE, Release, compose, compose_delta, release_of
+from sottovoce.accounting.composition import NO_GUARANTEE, Release, compose, compose_delta, release_from_event
 from sottovoce.accounting.discrete import DiscreteGaussian
-from sottovoce.accounting.events import GaussianSum, PureRelease, RecordReleased, Unproved
+from sottovoce.accounting.events import GaussianSum, PureRelease, RecordReleased, UnprovedRelease
 from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from sottovoce.accounting.pairs import Added, Laplace, Pure, Removed
+from sottovoce.accounting.pairs import AddedPair, LaplacePair, PurePair, RemovedPair
 from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.errors import PrivacyError
 
-SAMPLED = Release(pairs=(Removed(0.01, 1.0), Added(0.01, 1.0)))
+SAMPLED = Release(pairs=(RemovedPair(0.01, 1.0), AddedPair(0.01, 1.0)))
 
 
 def laplace(epsilon: float) -> Release:
-    return Release(pure=epsilon, pairs=(Laplace(epsilon), Laplace(epsilon)))
+    return Release(pure=epsilon, pairs=(LaplacePair(epsilon), LaplacePair(epsilon)))
 
 
 @pytest.mark.parametrize("sigma, releases, epsilon", [(1, 1, 4.37718), (2, 10, 7.51128), (5, 100, 9.99726)])
@@ -39,8 +39,8 @@ def test_one_pure_release_needs_no_delta_and_several_cost_less_together() -> Non
 def test_laplace_releases_agree_with_a_second_library() -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
-    theirs = from_laplace_mechanism(5.0).self_compose(40).get_epsilon_for_delta(1e-6)
-    assert compose({laplace(0.2): 40}, 1e-6).epsilon == pytest.approx(theirs, rel=3e-3)
+    expected = from_laplace_mechanism(5.0).self_compose(40).get_epsilon_for_delta(1e-6)
+    assert compose({laplace(0.2): 40}, 1e-6).epsilon == pytest.approx(expected, rel=3e-3)
 
 
 def test_mixed_releases_cost_less_than_the_sum_of_their_costs() -> None:
@@ -57,14 +57,16 @@ def test_a_single_number_with_discrete_noise_is_charged_exactly() -> None:
 
 
 def test_charges_from_a_ledger_are_accepted() -> None:
-    assert release_of(GaussianSum(100, 50)).mu_squared == GaussianSum(100, 50).mu_squared
-    assert release_of(GaussianSum(100, 4)) == NO_GUARANTEE
-    assert release_of(Unproved("none")) == NO_GUARANTEE
-    assert release_of(RecordReleased(0, "privunit", 3, 4, 0.7)) == Release(pure=0.7, pairs=(Pure(0.7), Pure(0.7)))
-    assert release_of(PureRelease("laplace", 1, 2, 1, 4, 0.25)).pure == 0.25
+    assert release_from_event(GaussianSum(100, 50)).mu_squared == GaussianSum(100, 50).mu_squared
+    assert release_from_event(GaussianSum(100, 4)) == NO_GUARANTEE
+    assert release_from_event(UnprovedRelease("none")) == NO_GUARANTEE
+    assert release_from_event(RecordReleased(0, "privunit", 3, 4, 0.7)) == Release(
+        pure=0.7, pairs=(PurePair(0.7), PurePair(0.7))
+    )
+    assert release_from_event(PureRelease("laplace", 1, 2, 1, 4, 0.25)).pure == 0.25
     charge = SampledGaussian(2**24, 2**12, "poisson", 10, 1000, "add-remove")
-    assert compose({release_of(charge): 1000}, 1e-5).epsilon == pytest.approx(1.82824, rel=2e-3)
-    assert release_of(SampledGaussian(2**24, 4, "poisson", 10, 1000, "add-remove")) == NO_GUARANTEE
+    assert compose({release_from_event(charge): 1000}, 1e-5).epsilon == pytest.approx(1.82824, rel=2e-3)
+    assert release_from_event(SampledGaussian(2**24, 4, "poisson", 10, 1000, "add-remove")) == NO_GUARANTEE
 
 
 def test_unproved_releases_guarantee_nothing() -> None:
@@ -85,4 +87,4 @@ def test_invalid_queries_are_refused() -> None:
         terms = "{}"
 
     with pytest.raises(PrivacyError, match=r"the cost of the charge .* is unknown"):
-        release_of(Free())  # type: ignore[arg-type]
+        release_from_event(Free())  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Cost of a release for the units in a ledger with another guarantee."""
 
 import pytest
-from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, Unproved
+from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, UnprovedRelease
 from sottovoce.accounting.relations import Promise, convert_charge
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import EVERY, Units
@@ -9,12 +9,12 @@ from sottovoce.errors import TaskRefused
 
 RECORD, WINDOW, DEVICE = "record", "window", "device"
 ADD, REPLACE = "add-remove", "replace-one"
-GAUSSIAN, SOME = GaussianSum(4, 10), Units(((3, 5),))
+GAUSSIAN, UNITS = GaussianSum(4, 10), Units(((3, 5),))
 PURE = PureRelease("max-norm-laplace", 1, 4, 2, 4, 0.5)
-ONE = RecordReleased(3, "laplace", 4, 2, 0.5)
+RECORD_RELEASE = RecordReleased(3, "laplace", 4, 2, 0.5)
 
 
-@pytest.mark.parametrize("event", [GAUSSIAN, PURE, ONE], ids=["gaussian", "pure", "record"])
+@pytest.mark.parametrize("event", [GAUSSIAN, PURE, RECORD_RELEASE], ids=["gaussian", "pure", "record"])
 @pytest.mark.parametrize("unit", [RECORD, WINDOW, DEVICE])
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_a_release_in_the_ledger_s_own_terms_costs_as_stated(event: Event, unit: str, relation: str) -> None:
@@ -22,7 +22,7 @@ def test_a_release_in_the_ledger_s_own_terms_costs_as_stated(event: Event, unit:
 
 
 @pytest.mark.parametrize(
-    "made, kept, changes",
+    "release_promise, ledger_promise, changes",
     [
         (Promise(RECORD, ADD), Promise(RECORD, REPLACE), 2),
         (Promise(DEVICE, ADD), Promise(RECORD, ADD), 2),
@@ -31,33 +31,37 @@ def test_a_release_in_the_ledger_s_own_terms_costs_as_stated(event: Event, unit:
         (Promise(DEVICE, REPLACE), Promise(WINDOW, REPLACE), 1),
     ],
 )
-def test_changes_that_turn_one_neighbour_into_the_other(made: Promise, kept: Promise, changes: int) -> None:
-    event, result = convert_charge(GaussianSum(4, 10, SOME), made, kept)
+def test_changes_that_turn_one_neighbour_into_the_other(
+    release_promise: Promise, ledger_promise: Promise, changes: int
+) -> None:
+    event, result = convert_charge(GaussianSum(4, 10, UNITS), release_promise, ledger_promise)
     assert result == changes
-    full = made.unit == DEVICE and kept.unit == RECORD
-    assert event.units == (EVERY if full else SOME), "a device-level release covers all records, or completed windows"
+    full = release_promise.unit == DEVICE and ledger_promise.unit == RECORD
+    assert event.units == (EVERY if full else UNITS), "a device-level release covers all records, or completed windows"
 
 
 @pytest.mark.parametrize(
-    "event, made, kept, words",
+    "event, release_promise, ledger_promise, message",
     [
         (GAUSSIAN, Promise(RECORD, ADD), Promise(DEVICE, ADD), "does not protect one device"),
         (GAUSSIAN, Promise(RECORD, ADD), Promise(WINDOW, ADD), "does not protect one window"),
         (GAUSSIAN, Promise(WINDOW, ADD), Promise(RECORD, ADD), "does not protect one record"),
         (GAUSSIAN, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
         (GAUSSIAN, Promise(DEVICE, REPLACE), Promise(DEVICE, ADD), "may reveal the number of records"),
-        (ONE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
+        (RECORD_RELEASE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
         (PURE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
     ],
 )
-def test_conversions_without_a_proof_are_refused(event: Event, made: Promise, kept: Promise, words: str) -> None:
-    with pytest.raises(TaskRefused, match=words):
-        convert_charge(event, made, kept)
+def test_conversions_without_a_proof_are_refused(
+    event: Event, release_promise: Promise, ledger_promise: Promise, message: str
+) -> None:
+    with pytest.raises(TaskRefused, match=message):
+        convert_charge(event, release_promise, ledger_promise)
 
 
 def test_unproved_costs_stay_infinite() -> None:
     tally = Tally(1e-5)
-    tally.add(*convert_charge(Unproved("none"), Promise(DEVICE, ADD), Promise(RECORD, ADD)))
+    tally.add(*convert_charge(UnprovedRelease("none"), Promise(DEVICE, ADD), Promise(RECORD, ADD)))
     assert tally.epsilon() == float("inf")
 
 
@@ -81,5 +85,5 @@ def test_renumbered_records_count_as_the_record_charged_most() -> None:
     assert renumbered.epsilon(Units(((77, 77),))) == 1.25, (
         "twice a half for one record, a quarter for another: both for any record"
     )
-    assert renumbered.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.5) is None
-    assert renumbered.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.75) is not None
+    assert renumbered.payable_units(RecordReleased(9, "laplace", 4, 2, 0.5), 1.5) is None
+    assert renumbered.payable_units(RecordReleased(9, "laplace", 4, 2, 0.5), 1.75) is not None

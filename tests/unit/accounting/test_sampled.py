@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
-from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import Units
 from sottovoce.errors import PrivacyError
 
@@ -52,7 +52,7 @@ def test_rates_are_reduced_and_units_do_not_affect_the_cost() -> None:
 
 def test_a_ledger_reads_its_own_terms() -> None:
     for event in (POISSON, FIXED, replace(FIXED, units=Units(((0, 4), (7, 7))))):
-        assert event_of(event.terms) == event
+        assert parse_event(event.terms) == event
         assert event.terms == json.dumps(json.loads(event.terms), sort_keys=True, separators=(",", ":"))
         assert (event.mu_squared, event.epsilon) == (0.0, 0.0)
 
@@ -93,12 +93,12 @@ def test_affordability_of_the_next_charge(monkeypatch: pytest.MonkeyPatch) -> No
     requested = 0
     curve = accountant._curve
 
-    def counted(*arguments: Any) -> Any:
+    def count_calls(*arguments: Any) -> Any:
         nonlocal requested
         requested += 1
         return curve(*arguments)
 
-    monkeypatch.setattr(accountant, "_curve", counted)
+    monkeypatch.setattr(accountant, "_curve", count_calls)
     charged = 0
     while is_affordable(1.5, 1e-3, 0.1, {POISSON: charged + 1}, 1.1e-6):
         charged += 1

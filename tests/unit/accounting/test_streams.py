@@ -11,9 +11,9 @@ from sottovoce.errors import PrivacyError
 from tests.support.prefix_sums import largest_error
 
 
-def encode(readings: Sequence[int], whole: Sequence[int]) -> list[int]:
+def encode(readings: Sequence[int], coefs: Sequence[int]) -> list[int]:
     """Return C x."""
-    return [sum(c * readings[t - k] for k, c in enumerate(whole[: t + 1])) for t in range(len(readings))]
+    return [sum(c * readings[t - k] for k, c in enumerate(coefs[: t + 1])) for t in range(len(readings))]
 
 
 @pytest.mark.parametrize("steps, independent, root", [(96, 9.8, 2.52), (672, 25.9, 3.14), (35_040, 187, 4.40)])
@@ -23,23 +23,23 @@ def test_errors_of_a_day_a_week_and_a_year(steps: int, independent: float, root:
 
 
 def test_coefficients_are_rounded_down() -> None:
-    found = coefficients("square-root", 60)
-    assert found == tuple(math.comb(2 * k, k) * 2**16 // 4**k for k in range(60))
+    result = coefficients("square-root", 60)
+    assert result == tuple(math.comb(2 * k, k) * 2**16 // 4**k for k in range(60))
     assert coefficients("independent", 60) == (2**16,)
 
 
 @pytest.mark.parametrize("band", [1, 5, 96])
 def test_prefix_sums_come_back(band: int) -> None:
     readings = [(k * 37) % 101 for k in range(96)]
-    whole = coefficients("square-root", band)
-    assert decode(encode(readings, whole), whole) == pytest.approx(np.cumsum(readings), rel=1e-12)
+    coefs = coefficients("square-root", band)
+    assert decode(encode(readings, coefs), coefs) == pytest.approx(np.cumsum(readings), rel=1e-12)
 
 
 def test_a_band_costs_accuracy() -> None:
     assert largest_error("square-root", 672, 32) > largest_error("square-root", 672)
 
 
-def test_what_is_no_factorisation() -> None:
+def test_unknown_factorisations_are_refused() -> None:
     with pytest.raises(PrivacyError):
         coefficients("square-root", 0)
     with pytest.raises(PrivacyError):

@@ -199,11 +199,11 @@ def test_ledger_stores_keepers(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "ledger.db", "meter-17", budget)
     ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)
-    assert ledger.keepers.newest() == ()
+    assert ledger.keepers.load_newest() == ()
     for names in (("a", "b"), ("b", "c")):
         ledger.keepers.appoint(tuple(Keeper(name, (f"{name}:1", "mqtt:home")) for name in names))
     ledger.close()
     reopened = Ledger.read(tmp_path / "ledger.db")
-    assert [keeper.node for keeper in reopened.keepers.newest()] == ["b", "c"]
-    assert reopened.keepers.newest()[0].endpoints == ("b:1", "mqtt:home")
+    assert [keeper.node for keeper in reopened.keepers.load_newest()] == ["b", "c"]
+    assert reopened.keepers.load_newest()[0].endpoints == ("b:1", "mqtt:home")
     reopened.close()

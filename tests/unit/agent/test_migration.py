@@ -12,7 +12,7 @@ from sottovoce.agent.migration import move
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Budget, Keeper, Ledger
-from sottovoce.vault.account import account_of, audit_account
+from sottovoce.vault.account import audit_account, build_account
 
 BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**6, 20_000)
 OWNER = "meter-17"
@@ -52,9 +52,9 @@ def test_moved_device_continues_only_in_its_new_location(state: Path, tmp_path: 
     there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
     assert (there.spending().epsilon, there.numbers.key) == (spent.epsilon, key)
     assert there.spending().charges == spent.charges + 1, "its head is newer than any copy's"
-    assert there.keepers.newest() == (Keeper("a", ("a:1",)),)
+    assert there.keepers.load_newest() == (Keeper("a", ("a:1",)),)
     assert there.charge(b"2" * 32, EVENT)
-    assert audit_account(account_of(there))[0].epsilon == there.spending().epsilon
+    assert audit_account(build_account(there))[0].epsilon == there.spending().epsilon
     there.close()
     assert sorted(path.name for path in target.iterdir() if not path.name.startswith("ledger.db")) == ["identity"]
     assert (target / "identity" / "device.key").read_text() == "secret"

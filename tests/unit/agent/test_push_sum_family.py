@@ -139,10 +139,10 @@ def test_paper_fidelity_draws_one_random_record_per_step(name: str) -> None:
     chosen = config(name, fidelity="paper", sigma=0.05, clip=2.0, **bound)
     terms, schedule = build_family(chosen).terms, build_schedule(chosen, SIZE)
     assert isinstance(terms, PublishedTerms)
-    assert (terms.batch, terms.scaled) == (1, name == "adad2p")
+    assert (terms.batch, terms.has_relative_noise) == (1, name == "adad2p")
     assert terms.sigma == pytest.approx({"adad2p": 0.05, "constd2p": 0.05 * 3.5, "clipd2p": 0.05 * 2.0}[name])
     assert terms.clip == (2.0 if name == "clipd2p" else None)
-    assert terms.claim.refuted == (name != "clipd2p")
+    assert terms.claim.is_refuted == (name != "clipd2p")
     assert (schedule.expected_records, schedule.step_decay, schedule.step_size) == (1.0, 0.0, 0.03)
     assert chosen.is_unproved
     assert chosen.neighbouring == "replace-one"

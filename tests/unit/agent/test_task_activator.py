@@ -272,7 +272,7 @@ def test_no_caller_can_open_a_budget_period(fleet: Fleet, tmp_path: Path) -> Non
     bench.ledger.periods.allow_renewal("year")
     bench.ledger.start_counting(lambda: uptime[0])
     uptime[0] = 366 * 86_400.0
-    bench.ledger.record_life()
+    bench.ledger.record_running_time()
     assert bench.ledger.periods.number == 1
     assert not isinstance(bench.vault().answer(query(50)), Refused)
 

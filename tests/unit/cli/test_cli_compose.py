@@ -74,7 +74,7 @@ def test_human_readable_output() -> None:
     [
         ("cauchy:scale=1", "unknown mechanism `cauchy`"),
         ("gaussian", "sigma is missing"),
-        ("gaussian:sigma", "does not have the form key=value"),
+        ("gaussian:sigma", "is not in the form key=value"),
         ("gaussian:sigma=-1", "must be a positive number"),
         ("gaussian:sigma=nan", "must be a positive number"),
         ("gaussian:sigma=two", "the value must be a number"),
@@ -83,7 +83,7 @@ def test_human_readable_output() -> None:
         ("gaussian:sigma=2,scale=1", "no key `scale`"),
         ("gaussian:sigma=2,count=0.5", "a whole number"),
         ("gaussian:sigma=2,rate=1.5", "the rate must be in (0, 1]"),
-        ("gaussian:sigma=2,batch=5", "batch and of must be set together"),
+        ("gaussian:sigma=2,batch=5", "`batch` and `of` must be set together"),
         ("gaussian:sigma=2,batch=5,of=4", "the rate must be in (0, 1]"),
         ("gaussian:sigma=2,batch=5,of=9,rate=0.1", "not both"),
         ("gaussian:sigma=2,sampling=poisson", "requires a rate"),

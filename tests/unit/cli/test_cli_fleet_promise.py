@@ -40,7 +40,7 @@ def test_each_way_to_join_creates_the_ledger_that_the_fleet_guarantees(authority
     assert run_here("fleet", "join", "--bundle", bundle(authority, tmp_path), "--state", tmp_path / "two").code == 0
     assert budget(tmp_path / "one") == budget(tmp_path / "two") == WINDOW
     completed = run_here("fleet", "show", "--fleet", authority, "--json")
-    assert json.loads(completed.out)["promises"] == WINDOW.words
+    assert json.loads(completed.out)["promises"] == WINDOW.description
 
 
 def test_a_manifest_s_bundles_contain_the_guarantee(authority: Path, tmp_path: Path) -> None:

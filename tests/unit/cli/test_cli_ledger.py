@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device
@@ -27,7 +27,7 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
     for number in range(3):
         assert ledger.charge(bytes([number]) * 32, GaussianSum(10**6, 5000))
     for number in range(2):
-        ledger.store(bytes([number]) * 32, Stored(-3, b"\x01" * 16, False))
+        ledger.store(bytes([number]) * 32, StoredRelease(-3, b"\x01" * 16, False))
     ledger.close()
     return created
 

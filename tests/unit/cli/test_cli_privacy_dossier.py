@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sottovoce.accounting.event_parser import _KINDS
 from sottovoce.accounting.events import GaussianSum
-from sottovoce.accounting.stored import _KINDS
 from sottovoce.agent.dossier import _EVENT_DESCRIPTIONS, OPEN
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import account_of, audit_account
+from sottovoce.vault.account import audit_account, build_account
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device
@@ -36,7 +36,7 @@ def write_dossier(device: Device, out: Path) -> tuple[dict[str, Any], str]:
 def test_it_contradicts_neither_ledger_nor_explanation(device: Device, tmp_path: Path) -> None:
     result, page = write_dossier(device, tmp_path / "new" / "out")
     ledger = Ledger.read(device.ledger)
-    spending, head = audit_account(account_of(ledger))
+    spending, head = audit_account(build_account(ledger))
     ledger.close()
     assert result["spent"]["epsilon"] == spending.epsilon
     assert (result["spent"]["charges"], result["spent"]["releases"]) == (3, 0)

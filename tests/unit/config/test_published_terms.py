@@ -47,13 +47,13 @@ def test_rounds_use_the_classical_noise_and_report_the_total(
     assert terms.sigma == pytest.approx(distance * classical)
     assert words in terms.claim.reason
     assert f"all {7 * answers} releases of 7 rounds" in terms.claim.reason
-    assert not terms.claim.refuted
+    assert not terms.claim.is_refuted
 
 
 def test_a_convex_model_with_a_public_schedule_and_a_small_ε_is_as_published() -> None:
     terms = _terms({"name": "without-replacement", "model": "softmax", "batch": 20})
     assert isinstance(terms, PublishedChainTerms)
-    assert not terms.claim.refuted
+    assert not terms.claim.is_refuted
     assert terms.claim.reason.startswith("as published")
     assert terms.multiplier == pytest.approx(math.sqrt(2 * math.log(1.25 / _DELTA)) / _EPSILON)
     assert terms.lipschitz == pytest.approx(math.sqrt(2))
@@ -73,7 +73,7 @@ def test_cases_beyond_the_theorem_are_refuted(
 ) -> None:
     terms = _terms({"name": "without-replacement", "batch": 20, **learner}, classes, **privacy)
     assert isinstance(terms, QChainTerms if "controller" in learner else PublishedChainTerms)
-    assert terms.claim.refuted
+    assert terms.claim.is_refuted
     assert words in terms.claim.reason
 
 
@@ -81,5 +81,5 @@ def test_with_replacement_charges_five_visits_and_is_refuted() -> None:
     terms = _terms({"name": "with-replacement", "batch": 20, "model": "logistic"}, classes=2)
     assert isinstance(terms, PublishedTerms)
     assert terms.sigma == pytest.approx(2 / 20 * math.sqrt(2 * math.log(6.25 / _DELTA)) / (_EPSILON / 5))
-    assert terms.claim.refuted
+    assert terms.claim.is_refuted
     assert "i.i.d. draws take some record 15 times" in terms.claim.reason

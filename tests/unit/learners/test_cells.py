@@ -53,7 +53,7 @@ def meters(epsilon: float | None = None) -> list[Device]:
             terms=terms,
             ledger=Ledger.in_memory(name, budget),
             noise=SeededNoise(i),
-            belongs=Unsigned().verify,
+            verify_signature=Unsigned().verify,
         )
         devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
     return devices
@@ -72,7 +72,7 @@ def learners(steps: int) -> list[Device]:
             terms=terms,
             ledger=Ledger.in_memory(name, budget),
             noise=SeededNoise(i),
-            belongs=Unsigned().verify,
+            verify_signature=Unsigned().verify,
         )
         devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
     return devices

@@ -14,7 +14,7 @@ from sottovoce.data.feed import Window
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.door import CellQuery, Query, Refused
 from sottovoce.errors import ConfigError
-from sottovoce.secure_sum.steps import Begin, encoded
+from sottovoce.secure_sum.steps import Begin, encode_step
 from sottovoce.vault import Budget, Ledger, SeededNoise
 from sottovoce_home.store import WindowStore
 from sottovoce_lab.simulator.device import Device
@@ -130,7 +130,7 @@ def test_nothing_is_released_before_the_month_ends_and_no_later_day_is_charged(
     def asked() -> object:
         if noise == "local":
             return vault.answer(Query("average", "mean", 0, np.empty(0)))
-        return vault.step(CellQuery("average", encoded(Begin(0, b""))))
+        return vault.step(CellQuery("average", encode_step(Begin(0, b""))))
 
     refused = asked()
     assert isinstance(refused, Refused)

@@ -16,35 +16,43 @@ SCHEMES = [
 ] + [scheme("exact", 4, 3, None)]
 
 
-@pytest.mark.parametrize("one", SCHEMES, ids=lambda one: f"{one.name}-{one.features}-{one.classes}-{one.epsilon}")
-def test_a_scheme_yields_its_stated_outputs_and_no_giant(one: Scheme) -> None:
+@pytest.mark.parametrize(
+    "candidate",
+    SCHEMES,
+    ids=lambda candidate: f"{candidate.name}-{candidate.features}-{candidate.classes}-{candidate.epsilon}",
+)
+def test_a_scheme_yields_its_stated_outputs_and_no_giant(candidate: Scheme) -> None:
     random = np.random.default_rng(4)
-    features = random.normal(size=(50, one.features)) * 10.0 ** random.integers(-3, 4, (50, 1))
+    features = random.normal(size=(50, candidate.features)) * 10.0 ** random.integers(-3, 4, (50, 1))
     features[0] = 0.0
-    labels = random.integers(0, one.classes, 50)
-    drawn = simulate(one, features, labels, random) if one.epsilon else np.empty((0, one.width), dtype=np.int64)
-    mechanism, noise = RecordMechanism(one), SeededNoise(3)
+    labels = random.integers(0, candidate.classes, 50)
+    drawn = (
+        simulate(candidate, features, labels, random)
+        if candidate.epsilon
+        else np.empty((0, candidate.width), dtype=np.int64)
+    )
+    mechanism, noise = RecordMechanism(candidate), SeededNoise(3)
     exact = [mechanism.apply(Records(features[i : i + 1], labels[i : i + 1]), noise) for i in range(5)]
     for values in (*drawn, *exact):
-        assert one.emits(values)
-        assert not one.emits(np.full(one.width, 2**53))
-        assert not one.emits(np.full(one.width, -(2**53)))
+        assert candidate.emits(values)
+        assert not candidate.emits(np.full(candidate.width, 2**53))
+        assert not candidate.emits(np.full(candidate.width, -(2**53)))
 
 
 @pytest.mark.parametrize("name", ["privunit", "krr-privunit"])
 def test_a_point_is_on_the_sphere_and_a_label_is_valid(name: str) -> None:
-    one = scheme(name, 64, 10, 2.0)
-    values = simulate(one, np.ones((1, 64)), np.array([3]), np.random.default_rng(1))[0]
+    candidate = scheme(name, 64, 10, 2.0)
+    values = simulate(candidate, np.ones((1, 64)), np.array([3]), np.random.default_rng(1))[0]
     label, point = (values[:1], values[1:]) if name == "krr-privunit" else (values[:0], values)
     for factor in (0, 2, 10):
-        assert not one.emits(np.append(label, factor * point))
-    for other in (-1, 10) if label.size else ():
-        assert not one.emits(np.append([other], point))
+        assert not candidate.emits(np.append(label, factor * point))
+    for wrong_label in (-1, 10) if label.size else ():
+        assert not candidate.emits(np.append([wrong_label], point))
 
 
 @pytest.mark.parametrize("name", ["laplace", "laplace-copies"])
 def test_noise_that_is_large_everywhere_is_impossible(name: str) -> None:
-    one = scheme(name, 64, 2, 2.0)
-    loud = np.full(one.width, 4 * one.scale)  # type: ignore[attr-defined]
-    assert not one.emits(loud)
-    assert one.emits(np.append(10 * loud[:1], loud[1:] // 6)), "a single one is possible"
+    candidate = scheme(name, 64, 2, 2.0)
+    large_values = np.full(candidate.width, 4 * candidate.scale)  # type: ignore[attr-defined]
+    assert not candidate.emits(large_values)
+    assert candidate.emits(np.append(10 * large_values[:1], large_values[1:] // 6)), "a single large value is possible"

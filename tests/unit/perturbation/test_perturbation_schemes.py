@@ -7,29 +7,29 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import PrivacyError
-from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, Moments, Scheme, best, scheme
+from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, Moments, Scheme, scheme, select_scheme
 from sottovoce_lab.simulator.simulated_records import simulate
 
 NAMES = ["laplace-copies", "laplace", "privunit", "krr-privunit"]
 SHAPES = [(1, 2), (1, 3), (2, 2), (3, 3), (6, 10)]
-SIX_AND_A_HALF = 6.5  # standard errors: a two-sided error of 8e-11 per comparison
+MAX_STANDARD_ERRORS = 6.5  # standard errors: a two-sided error of 8e-11 per comparison
 DRAWS = 120_000
 BATCHES = 400
 
 
-def target(one: Scheme, x: NDArray[np.float64], label: int) -> NDArray[np.float64]:
+def target(candidate: Scheme, x: NDArray[np.float64], label: int) -> NDArray[np.float64]:
     """Return y⁽ᵏ⁾x with x at length 1, float64[copies, d]."""
-    length = np.abs(x).sum() if one.norm == "l1" else np.sqrt((x**2).sum())
-    labels = [1] if one.classes == 2 else range(one.classes)
+    length = np.abs(x).sum() if candidate.norm == "l1" else np.sqrt((x**2).sum())
+    labels = [1] if candidate.classes == 2 else range(candidate.classes)
     return np.array([(1 if label == k else -1) * x / (length or 1) for k in labels])
 
 
-def draw_releases(one: Scheme, x: NDArray[np.float64], label: int, draws: int = DRAWS) -> NDArray[np.int64]:
+def draw_releases(candidate: Scheme, x: NDArray[np.float64], label: int, draws: int = DRAWS) -> NDArray[np.int64]:
     features, labels = np.tile(x, (draws, 1)), np.full(draws, label)
-    return simulate(one, features, labels, np.random.default_rng([one.features, one.classes, label]))
+    return simulate(candidate, features, labels, np.random.default_rng([candidate.features, candidate.classes, label]))
 
 
-def far(samples: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+def largest_deviation(samples: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
     """Return the largest deviation of samples[n, …] from `expected`, in standard errors."""
     error = samples.std(axis=0, ddof=1) / math.sqrt(len(samples))
     return float((np.abs(samples.mean(axis=0) - expected) / np.maximum(error, 1e-9)).max())
@@ -40,84 +40,87 @@ def far(samples: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize("epsilon", [2.0, 9.0])
 def test_decoding_is_unbiased_with_the_predicted_error(name: str, shape: tuple[int, int], epsilon: float) -> None:
     features, classes = shape
-    one = scheme(name, features, classes, epsilon)
+    candidate = scheme(name, features, classes, epsilon)
     x = np.random.default_rng(features).normal(size=features)
     for label in (0, classes - 1):
-        values = draw_releases(one, x, label)
-        assert values.shape == (DRAWS, one.width)
-        decoded = one.decode(values)
-        expected = target(one, x, label)
-        assert decoded.shape == (DRAWS, one.copies, features)
-        assert far(decoded, expected) < SIX_AND_A_HALF
+        values = draw_releases(candidate, x, label)
+        assert values.shape == (DRAWS, candidate.width)
+        decoded = candidate.decode(values)
+        expected = target(candidate, x, label)
+        assert decoded.shape == (DRAWS, candidate.copies, features)
+        assert largest_deviation(decoded, expected) < MAX_STANDARD_ERRORS
         if label == 0 or classes == 2:
             squares = ((decoded - expected) ** 2).sum(axis=2).mean(axis=1)
-            ratio = 1.0 if one.norm == "l2" else max(1.0, 2 * features / math.pi)
-            assert far(squares, np.array(one.error / ratio)) < SIX_AND_A_HALF
+            ratio = 1.0 if candidate.norm == "l2" else max(1.0, 2 * features / math.pi)
+            assert largest_deviation(squares, np.array(candidate.error / ratio)) < MAX_STANDARD_ERRORS
 
 
 @pytest.mark.parametrize("name", [*NAMES, "exact"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_moments_are_unbiased(name: str, shape: tuple[int, int]) -> None:
     features, classes = shape
-    one = scheme(name, features, classes, None if name == "exact" else 4.0)
+    candidate = scheme(name, features, classes, None if name == "exact" else 4.0)
     x = np.random.default_rng(features).normal(size=features)
     label = classes - 1
-    values = draw_releases(one, x, label)
-    parts = [one.moments(values[i::BATCHES]) for i in range(BATCHES)]
-    expected = target(one, x, label)
+    values = draw_releases(candidate, x, label)
+    parts = [candidate.moments(values[i::BATCHES]) for i in range(BATCHES)]
+    expected = target(candidate, x, label)
     means = np.array([part.first / part.count for part in parts])
-    assert far(means, expected) < SIX_AND_A_HALF
+    assert largest_deviation(means, expected) < MAX_STANDARD_ERRORS
     squares = np.array([part.second / part.count for part in parts])
     unit = expected[-1]
-    assert far(squares, np.outer(unit, unit)) < SIX_AND_A_HALF
-    full = one.moments(values)
+    assert largest_deviation(squares, np.outer(unit, unit)) < MAX_STANDARD_ERRORS
+    full = candidate.moments(values)
     added = sum(parts[1:], parts[0])
     assert isinstance(added, Moments)
     assert full.count == added.count == DRAWS
     np.testing.assert_allclose(added.first, full.first, rtol=1e-7, atol=1e-4)
     np.testing.assert_allclose(added.second, full.second, rtol=1e-7, atol=1e-4)
-    np.testing.assert_allclose(full.first, one.decode(values).sum(axis=0), rtol=1e-7, atol=1e-4)
+    np.testing.assert_allclose(full.first, candidate.decode(values).sum(axis=0), rtol=1e-7, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mixture_of_records_adds_up(name: str) -> None:
     """Different records and labels in one call, as a learner receives them."""
-    one, rng = scheme(name, 4, 3, 6.0), np.random.default_rng(5)
+    candidate, rng = scheme(name, 4, 3, 6.0), np.random.default_rng(5)
     features, labels = rng.normal(size=(5, 4)), np.array([0, 1, 2, 1, 0])
-    drawn = simulate(one, np.tile(features, (DRAWS // 5, 1)), np.tile(labels, DRAWS // 5), rng)
-    parts = [one.moments(drawn[5 * i : 5 * i + 500]) for i in range(0, len(drawn) // 5, 100)]
+    drawn = simulate(candidate, np.tile(features, (DRAWS // 5, 1)), np.tile(labels, DRAWS // 5), rng)
+    parts = [candidate.moments(drawn[5 * i : 5 * i + 500]) for i in range(0, len(drawn) // 5, 100)]
     pairs = zip(features, labels.tolist(), strict=True)
-    targets = np.array([target(one, x, label) for x, label in pairs])
-    assert far(np.array([part.first / part.count for part in parts]), targets.mean(axis=0)) < SIX_AND_A_HALF
+    targets = np.array([target(candidate, x, label) for x, label in pairs])
+    assert (
+        largest_deviation(np.array([part.first / part.count for part in parts]), targets.mean(axis=0))
+        < MAX_STANDARD_ERRORS
+    )
     expected = np.einsum("nd,ne->de", targets[:, 0], targets[:, 0]) / 5
-    assert far(np.array([part.second / part.count for part in parts]), expected) < SIX_AND_A_HALF
+    assert largest_deviation(np.array([part.second / part.count for part in parts]), expected) < MAX_STANDARD_ERRORS
 
 
 @pytest.mark.parametrize("name, shape", list(product(NAMES, [(1, 2), (5, 2), (3, 4)])), ids=str)
 def test_a_zero_record_decodes_to_zero_on_average(name: str, shape: tuple[int, int]) -> None:
-    one = scheme(name, *shape, 3.0)
-    values = draw_releases(one, np.zeros(shape[0]), 1)
-    assert far(one.decode(values), np.zeros((one.copies, shape[0]))) < SIX_AND_A_HALF
-    second = one.moments(values).second / DRAWS
-    expected = np.zeros((shape[0], shape[0])) if one.norm == "l1" else np.eye(shape[0]) / shape[0]
-    assert np.abs(second - expected).max() < 0.1 * max(1.0, np.abs(one.decode(values[:1000])).max())
+    candidate = scheme(name, *shape, 3.0)
+    values = draw_releases(candidate, np.zeros(shape[0]), 1)
+    assert largest_deviation(candidate.decode(values), np.zeros((candidate.copies, shape[0]))) < MAX_STANDARD_ERRORS
+    second = candidate.moments(values).second / DRAWS
+    expected = np.zeros((shape[0], shape[0])) if candidate.norm == "l1" else np.eye(shape[0]) / shape[0]
+    assert np.abs(second - expected).max() < 0.1 * max(1.0, np.abs(candidate.decode(values[:1000])).max())
 
 
 @pytest.mark.parametrize("classes", [2, 10])
 def test_without_noise_the_record_itself_is_decoded(classes: int) -> None:
-    one, rng = scheme("exact", 7, classes, None), np.random.default_rng(1)
+    candidate, rng = scheme("exact", 7, classes, None), np.random.default_rng(1)
     features, labels = rng.normal(size=(20, 7)), rng.integers(0, classes, 20)
-    decoded = one.decode(simulate(one, features, labels, rng))
-    targets = [target(one, x, label) for x, label in zip(features, labels.tolist(), strict=True)]
+    decoded = candidate.decode(simulate(candidate, features, labels, rng))
+    targets = [target(candidate, x, label) for x, label in zip(features, labels.tolist(), strict=True)]
     np.testing.assert_allclose(decoded, targets, atol=1e-8)
 
 
 def test_published_scales_are_reproduced() -> None:
     """ε = 5, c = 10: 4.0 for the paper's copies, 0.4 for the tensor; two classes are one copy of scale 2/ε."""
     for kind, classes, expected in [(LaplaceCopies, 10, 4.0), (Laplace, 10, 0.4), (LaplaceCopies, 2, 0.4)]:
-        one = kind(784, classes, 5.0)
-        assert math.ldexp(one.scale, one.exponent) == pytest.approx(expected, rel=2.0**-14)
-        assert one.scale * 5 >= one.sensitivity
+        candidate = kind(784, classes, 5.0)
+        assert math.ldexp(candidate.scale, candidate.exponent) == pytest.approx(expected, rel=2.0**-14)
+        assert candidate.scale * 5 >= candidate.sensitivity
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_published_scales_are_reproduced() -> None:
 )
 def test_the_best_scheme_is_selected(features: int, classes: int, epsilon: float | None, name: str) -> None:
     """As measured on MNIST and digits: the tensor's PrivUnit at ε = 1, randomised response with PrivUnit from 5 on."""
-    assert best(features, classes, epsilon).name == name
+    assert select_scheme(features, classes, epsilon).name == name
 
 
 def test_the_label_takes_a_third_of_epsilon_up_to_four() -> None:
@@ -155,8 +158,8 @@ def test_the_label_takes_a_third_of_epsilon_up_to_four() -> None:
         ("laplace", 0, 2, 1.0, "data.features"),
         ("laplace", 3, 1, 1.0, "data.classes"),
         ("gauss", 3, 2, 1.0, "use one of laplace-copies"),
-        ("exact", 3, 2, 1.0, "cannot be combined"),
-        ("privunit", 3, 2, None, "cannot be combined"),
+        ("exact", 3, 2, 1.0, "cannot be used with ε = 1"),
+        ("privunit", 3, 2, None, "cannot be used with ε = none"),
         ("privunit", 3, 2, 0.0, "privacy.epsilon"),
         ("privunit", 3, 2, -1.0, "privacy.epsilon"),
         ("privunit", 3, 2, math.nan, "privacy.epsilon"),
@@ -175,18 +178,18 @@ def test_impossible_schemes_are_refused(
 
 @pytest.mark.parametrize("name", [*NAMES, "exact"])
 def test_an_empty_batch_has_no_release(name: str) -> None:
-    one = scheme(name, 4, 3, None if name == "exact" else 1.0)
-    nothing = np.zeros((0, one.width), dtype=np.int64)
-    assert one.decode(nothing).shape == (0, 3, 4)
-    sums = one.moments(nothing)
+    candidate = scheme(name, 4, 3, None if name == "exact" else 1.0)
+    nothing = np.zeros((0, candidate.width), dtype=np.int64)
+    assert candidate.decode(nothing).shape == (0, 3, 4)
+    sums = candidate.moments(nothing)
     assert (sums.count, np.abs(sums.first).max(), np.abs(sums.second).max()) == (0, 0.0, 0.0)
 
 
 def test_simulation_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows keep their places whatever a block's size."""
     monkeypatch.setattr("sottovoce_lab.simulator.simulated_records._CHUNK_NUMBERS", 64)
-    one, rng = scheme("privunit", 4, 3, 400.0), np.random.default_rng(3)
+    candidate, rng = scheme("privunit", 4, 3, 400.0), np.random.default_rng(3)
     features, labels = rng.normal(size=(101, 4)), rng.integers(0, 3, 101)
-    decoded = one.decode(simulate(one, features, labels, rng))
-    targets = [target(one, x, label) for x, label in zip(features, labels.tolist(), strict=True)]
+    decoded = candidate.decode(simulate(candidate, features, labels, rng))
+    targets = [target(candidate, x, label) for x, label in zip(features, labels.tolist(), strict=True)]
     assert np.abs(decoded - targets).max() < 0.5

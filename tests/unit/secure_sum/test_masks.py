@@ -6,7 +6,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.masks import WIDTHS, centred, own_mask, packed, pair_mask, unpacked, width_of
+from sottovoce.secure_sum.masks import (
+    WIDTHS,
+    bytes_per_value,
+    centre_values,
+    own_mask,
+    pack_values,
+    pair_mask,
+    unpack_values,
+)
 
 H = bytes(range(32))
 OWN = [4667751, 4222358, 4476758]
@@ -17,7 +25,9 @@ PAIR = [10660699, 1887817, 14567105]
 def test_numbers_survive_encoding(width: int, numbers: list[int]) -> None:
     half = 2 ** (8 * width - 1)
     within = np.array([(number + half) % (2 * half) - half for number in numbers], dtype=np.int64)
-    np.testing.assert_array_equal(centred(unpacked(packed(within.astype(np.uint64), width), width), width), within)
+    np.testing.assert_array_equal(
+        centre_values(unpack_values(pack_values(within.astype(np.uint64), width), width), width), within
+    )
 
 
 @given(st.integers(2, 12), st.sampled_from(WIDTHS), st.data())
@@ -30,12 +40,12 @@ def test_pairwise_masks_cancel_in_any_order(members: int, width: int, data: st.D
             if other != item:
                 mask = pair_mask(keys[item], keys[other].public_key().public_bytes_raw(), H, (item, other), 3, width)
                 total = total + mask if item < other else total - mask
-    assert not centred(total, width).any()
+    assert not centre_values(total, width).any()
 
 
 def test_the_width_fits_the_largest_sum() -> None:
     for members, reach, share in ((2, 1, 1), (64, 2**11, 2**9), (1000, 2**20, 2**24), (300, 2**26, 0)):
-        width = width_of(members, reach, share)
+        width = bytes_per_value(members, reach, share)
         assert members * reach + 10 * share * members**0.5 < 2 ** (8 * width - 1)
         narrower = [other for other in WIDTHS if other < width]
         assert all(members * reach + 10 * share * (members**0.5 + 1) >= 2 ** (8 * other - 1) for other in narrower)

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from sottovoce.secure_sum.share_tree import (
     MAX_LEVELS,
     ShareTree,
-    leaves_of,
+    compute_root,
     mask_key_leaf,
     path_bytes,
-    root_at,
     seed_leaf,
+    share_leaves,
 )
 from sottovoce.secure_sum.shares import SHARE_BYTES, Shares
 from sottovoce.secure_sum.statements import MAX_MEMBERS
@@ -23,22 +23,22 @@ def dealt(count: int) -> list[Shares]:
 @given(st.integers(1, 40), st.data())
 def test_each_share_leads_to_the_root_only_from_its_own_position(count: int, data: st.DataObject) -> None:
     shares = dealt(count)
-    tree = ShareTree(leaves_of(shares))
+    tree = ShareTree(share_leaves(shares))
     index = data.draw(st.integers(0, count - 1))
     seed, mask_key = seed_leaf(index, shares[index].seed), mask_key_leaf(index, shares[index].mask_key)
     path = tree.path(index)
     assert len(path) == path_bytes(count)
-    assert root_at(index, seed, mask_key, path) == tree.root
+    assert compute_root(index, seed, mask_key, path) == tree.root
     other = data.draw(
         st.binary(min_size=SHARE_BYTES, max_size=SHARE_BYTES).filter(lambda raw: raw != shares[index].seed)
     )
-    assert root_at(index, seed_leaf(index, other), mask_key, path) != tree.root
-    assert root_at(index, mask_key, seed, path) != tree.root
+    assert compute_root(index, seed_leaf(index, other), mask_key, path) != tree.root
+    assert compute_root(index, mask_key, seed, path) != tree.root
     if count > 1:
         elsewhere = (index + 1) % count
-        assert root_at(elsewhere, seed, mask_key, path) != tree.root
+        assert compute_root(elsewhere, seed, mask_key, path) != tree.root
         wrong_name = seed_leaf(elsewhere, shares[index].seed)
-        assert root_at(index, wrong_name, mask_key, path) != tree.root
+        assert compute_root(index, wrong_name, mask_key, path) != tree.root
 
 
 @pytest.mark.parametrize("members, levels", [(1, 0), (2, 1), (3, 2), (20, 5), (MAX_MEMBERS, MAX_LEVELS)])

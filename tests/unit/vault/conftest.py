@@ -52,11 +52,11 @@ def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVau
         releases: int = 3,
         clip: float | None = 1.0,
         learner: str = "clipd2p",
-        over: Records | None = None,
+        device_records: Records | None = None,
         kernel: Softmax = KERNEL,
     ) -> Vault:
         vault = build(
-            records=records if over is None else over,
+            records=records if device_records is None else device_records,
             kernel=kernel,
             terms=GradientTerms(learner, releases, clip),
             ledger=ledger or Ledger.open(path, OWNER, budget),
@@ -71,15 +71,15 @@ def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVau
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def read_windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Collect the windows of the records that enter gradient sums, record by record."""
     windows: list[int] = []
     compute = GradientSum.compute
 
-    def watched(self: GradientSum, query: Query, held: Records) -> Batches:
-        assert held.windows is not None
-        windows.extend(held.windows.tolist())
-        return compute(self, query, held)
+    def compute_and_record(self: GradientSum, query: Query, records: Records) -> Batches:
+        assert records.windows is not None
+        windows.extend(records.windows.tolist())
+        return compute(self, query, records)
 
-    monkeypatch.setattr(GradientSum, "compute", watched)
+    monkeypatch.setattr(GradientSum, "compute", compute_and_record)
     return windows

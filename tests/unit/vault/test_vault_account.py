@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from sottovoce.accounting.events import GaussianSum, Unproved
+from sottovoce.accounting.events import GaussianSum, UnprovedRelease
 from sottovoce.accounting.units import Units
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import Account, Charge, account_of, audit_account
+from sottovoce.vault.account import Account, Charge, audit_account, build_account
 from sottovoce.vault.chain import first_link, next_link
 
 BUDGET = Budget(2.0, 1e-5, "window", "add-remove")
@@ -16,10 +16,10 @@ BUDGET = Budget(2.0, 1e-5, "window", "add-remove")
 
 @pytest.fixture
 def ledger() -> Ledger:
-    book = Ledger.in_memory("meter-17", BUDGET)
+    ledger = Ledger.in_memory("meter-17", BUDGET)
     for number in range(5):
-        assert book.charge(bytes([number]) * 32, GaussianSum(10**6, 4000, Units(((number, number + 3),))))
-    return book
+        assert ledger.charge(bytes([number]) * 32, GaussianSum(10**6, 4000, Units(((number, number + 3),))))
+    return ledger
 
 
 def forge_account(account: Account, **changes: Any) -> Account:
@@ -33,7 +33,7 @@ def forge_account(account: Account, **changes: Any) -> Account:
 
 
 def test_an_account_has_the_ledger_s_total(ledger: Ledger) -> None:
-    spending, head = audit_account(account_of(ledger))
+    spending, head = audit_account(build_account(ledger))
     assert spending == ledger.spending()
     assert head == ledger.head()
     assert 0 < spending.epsilon < 2.0
@@ -46,10 +46,10 @@ def test_the_link_after_each_number_of_charges(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes, what",
+    "changes, message",
     [
         ({"charges": (Charge("00", GaussianSum(10**6, 100).terms),)}, "spent"),
-        ({"charges": (Charge("00", Unproved("none").terms),)}, "spent"),
+        ({"charges": (Charge("00", UnprovedRelease("none").terms),)}, "spent"),
         ({"charges": (Charge("00", '{"event":"free"}'),)}, "unknown terms"),
         ({"charges": (Charge("00", GaussianSum(1, 9000).terms + " "),)}, "unknown terms"),
         ({"charges": (Charge("00", GaussianSum(1, 9000).terms),) * 2}, "twice"),
@@ -57,18 +57,18 @@ def test_the_link_after_each_number_of_charges(ledger: Ledger) -> None:
         ({"epsilon": 0.1}, "spent"),
     ],
 )
-def test_an_impossible_account_is_refused(ledger: Ledger, changes: dict[str, Any], what: str) -> None:
-    with pytest.raises(LedgerError, match=what):
-        audit_account(forge_account(account_of(ledger), **changes))
+def test_an_impossible_account_is_refused(ledger: Ledger, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(LedgerError, match=message):
+        audit_account(forge_account(build_account(ledger), **changes))
 
 
 def test_an_invalid_budget_is_refused(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="the privacy budget is not valid"):
-        audit_account(msgspec.structs.replace(account_of(ledger), epsilon=-1.0))
+        audit_account(msgspec.structs.replace(build_account(ledger), epsilon=-1.0))
 
 
 def test_a_chain_must_end_with_its_link(ledger: Ledger) -> None:
-    account = account_of(ledger)
+    account = build_account(ledger)
     for changed in (
         msgspec.structs.replace(account, charges=account.charges[:-1]),
         msgspec.structs.replace(account, charges=account.charges[::-1]),
@@ -80,5 +80,5 @@ def test_a_chain_must_end_with_its_link(ledger: Ledger) -> None:
 
 
 def test_two_ledgers_of_one_device_are_distinguished() -> None:
-    one, other = (Ledger.in_memory("meter-17", BUDGET) for _ in range(2))
-    assert one.head() != other.head()
+    first, second = (Ledger.in_memory("meter-17", BUDGET) for _ in range(2))
+    assert first.head() != second.head()

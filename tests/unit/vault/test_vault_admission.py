@@ -20,65 +20,65 @@ from tests.support.waiting import PATIENCE, until
 
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as created:
-        created.bind(str(tmp_path / "vault.sock"))
-        created.listen(4)
-        yield created
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.bind(str(tmp_path / "vault.sock"))
+        connection.listen(4)
+        yield connection
 
 
 def connect(listener: socket.socket, stack: ExitStack) -> socket.socket:
-    created = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-    created.connect(listener.getsockname())
-    created.settimeout(PATIENCE)
-    return created
+    connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    connection.connect(listener.getsockname())
+    connection.settimeout(PATIENCE)
+    return connection
 
 
-def never(error: Exception) -> None:
+def fail(error: Exception) -> None:
     raise AssertionError(error)
 
 
 def test_strangers_never_fill_the_queue_even_if_it_is_not_served(listener: socket.socket) -> None:
-    turned: list[int] = []
+    rejected_users: list[int] = []
 
-    def away(connection: socket.socket, user: int) -> None:
+    def reject(connection: socket.socket, user: int) -> None:
         connection.send(b"no")
-        turned.append(user)
+        rejected_users.append(user)
 
-    with ExitStack() as stack, Admission(listener, os.getuid() + 1, away, never).open():
+    with ExitStack() as stack, Admission(listener, os.getuid() + 1, reject, fail).open():
         strangers = [connect(listener, stack) for _ in range(200)]
         assert [stranger.recv(10) for stranger in strangers] == [b"no"] * 200
         assert strangers[0].recv(10) == b"", "it is disconnected"
-    assert turned == [os.getuid()] * 200
+    assert rejected_users == [os.getuid()] * 200
 
 
 def test_a_stranger_that_does_not_read_delays_no_other(listener: socket.socket) -> None:
     """The answer must fit into the buffer, or is dropped."""
-    away = threading.Event()
+    rejected = threading.Event()
 
-    def shout(connection: socket.socket, user: int) -> None:
+    def reply_until_blocked(connection: socket.socket, user: int) -> None:
         try:
             while True:
                 connection.send(b"no" * 10_000)
         except BlockingIOError:
-            away.set()
+            rejected.set()
 
-    with ExitStack() as stack, Admission(listener, os.getuid() + 1, shout, never).open():
+    with ExitStack() as stack, Admission(listener, os.getuid() + 1, reply_until_blocked, fail).open():
         connect(listener, stack)
-        assert away.wait(PATIENCE)
-        away.clear()
+        assert rejected.wait(PATIENCE)
+        rejected.clear()
         connect(listener, stack)
-        assert away.wait(PATIENCE)
+        assert rejected.wait(PATIENCE)
 
 
 def test_the_agent_s_connections_wait_in_order_and_are_bounded(listener: socket.socket) -> None:
-    admission = Admission(listener, os.getuid(), lambda connection, user: None, never)
+    admission = Admission(listener, os.getuid(), lambda connection, user: None, fail)
     with ExitStack() as stack, admission.open():
         for number in range(20):
             with suppress(BrokenPipeError):  # one too many
                 connect(listener, stack).send(bytes([number]))
         until(lambda: len(admission._waiting) == 16, "sixteen waiting")
         for number in range(16):
-            result = admission.next()
+            result = admission.next_connection()
             assert result is not None
             with result:
                 assert peer_user_id(result) == os.getuid()
@@ -90,13 +90,13 @@ def test_the_agent_s_connections_wait_in_order_and_are_bounded(listener: socket.
 @pytest.mark.parametrize("refusal", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
 def test_the_acceptor_waits_for_the_system_without_busy_waiting(listener: socket.socket, refusal: Exception) -> None:
     refusals: list[Exception] = []
-    reluctant = Reluctant(listener, refusal, 6)
-    admission = Admission(reluctant, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
+    refusing_listener = RefusingListener(listener, refusal, 6)
+    admission = Admission(refusing_listener, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
     with ExitStack() as stack, admission.open():
-        began = time.monotonic()
+        start = time.monotonic()
         connect(listener, stack).send(b"!")
         until(lambda: read_oldest(admission) == b"!", "it is accepted")
-        assert time.monotonic() - began > 0.01 + 0.02 + 0.04 + 0.08 + 0.16 + 0.32
+        assert time.monotonic() - start > 0.01 + 0.02 + 0.04 + 0.08 + 0.16 + 0.32
         connect(listener, stack).send(b"?")
         until(lambda: read_oldest(admission) == b"?", "another one")
     assert refusals == [refusal] * 6
@@ -106,42 +106,42 @@ def test_it_ends_at_once_while_the_system_refuses(listener: socket.socket, monke
     for name in ("_FIRST_PAUSE", "_MAX_PAUSE"):
         monkeypatch.setattr(admission_module, name, 10 * PATIENCE)
     refusals: list[Exception] = []
-    reluctant = Reluctant(listener, OSError(errno.EMFILE, "Too many open files"), 2)
-    admission = Admission(reluctant, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
-    began = time.monotonic()
+    refusing_listener = RefusingListener(listener, OSError(errno.EMFILE, "Too many open files"), 2)
+    admission = Admission(refusing_listener, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
+    start = time.monotonic()
     with ExitStack() as stack, admission.open():
         connect(listener, stack)
         until(lambda: refusals, "it waits")
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - start < PATIENCE
 
 
 def test_a_defect_is_raised_at_the_vault_s_wait(listener: socket.socket) -> None:
-    reluctant = Reluctant(listener, ZeroDivisionError("a defect"), 1)
-    admission = Admission(reluctant, os.getuid(), lambda connection, user: None, never)  # type: ignore[arg-type]
+    refusing_listener = RefusingListener(listener, ZeroDivisionError("a defect"), 1)
+    admission = Admission(refusing_listener, os.getuid(), lambda connection, user: None, fail)  # type: ignore[arg-type]
     with ExitStack() as stack, admission.open():
         connect(listener, stack)
         assert select.select([admission.waiting], [], [], PATIENCE)[0]
         with pytest.raises(ZeroDivisionError):
-            admission.next()
+            admission.next_connection()
 
 
-class Reluctant:
+class RefusingListener:
     """A listening socket that refuses at first."""
 
     def __init__(self, listener: socket.socket, refusal: Exception, count: int) -> None:
-        self._listener, self._refusal, self._left = listener, refusal, count
+        self._listener, self._refusal, self._refusals_left = listener, refusal, count
         self.fileno = listener.fileno
 
     def accept(self) -> Any:
-        if self._left:
-            self._left -= 1
+        if self._refusals_left:
+            self._refusals_left -= 1
             raise self._refusal
         return self._listener.accept()
 
 
 def read_oldest(admission: Admission) -> bytes | None:
     """Return the data on the connection that has waited longest."""
-    result = admission.next() if admission._waiting else None
+    result = admission.next_connection() if admission._waiting else None
     if result is None:
         return None
     with result:

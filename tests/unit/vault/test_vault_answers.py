@@ -14,9 +14,9 @@ from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.clipped_sum import exact_sum
-from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.guarantee import gradient_guarantee
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.vault import VaultContext
@@ -28,62 +28,62 @@ SIZE = 12
 MakeVault = Callable[..., Vault]
 
 
-class Counted:
-    """The operating system's noise, counted."""
+class CountingNoise:
+    """The operating system's noise source, which counts the words drawn."""
 
     simulated = False
 
     def __init__(self) -> None:
         self.drawn = 0
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         self.drawn += count
-        return OperatingSystemNoise().words(count)
+        return OperatingSystemNoise().random_words(count)
 
 
-class Witness(Counted):
+class LedgerReadingNoise(CountingNoise):
     """Noise source that records the ledger's readable content whenever noise is drawn."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self.saw: list[tuple[int, int]] = []
+        self.ledger_states: list[tuple[int, int]] = []
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         reader = Ledger.read(self._path)
         spending = reader.spending()
         reader.close()
-        self.saw.append((spending.charges, spending.releases))
-        return super().words(count)
+        self.ledger_states.append((spending.charges, spending.releases))
+        return super().random_words(count)
 
 
-def event_of(vault: Vault) -> Event:
+def expected_event(vault: Vault) -> Event:
     """Return the event that this vault charges for a release."""
-    plan = vault._context.program.plan(question(0))
+    plan = vault._context.program.plan(make_query(0))
     assert not isinstance(plan, Refused)
     return plan.event
 
 
-def question(slot: int, kind: str = "gradient", point: NDArray[np.float64] | None = None) -> Query:
+def make_query(slot: int, kind: str = "gradient", point: NDArray[np.float64] | None = None) -> Query:
     return Query("clipd2p", kind, slot, np.zeros(SIZE) if point is None else point)
 
 
-def release_of(answer: Answer) -> Release:
+def get_release(answer: Answer) -> Release:
     assert not isinstance(answer, Refused)
     return answer
 
 
 def test_the_same_query_has_the_same_answer(make_vault: MakeVault) -> None:
     """This holds across a restart and at any point, without a new draw or charge."""
-    noise = Counted()
+    noise = CountingNoise()
     vault = make_vault(noise=noise)
-    first = release_of(vault.answer(question(0)))
+    first = get_release(vault.answer(make_query(0)))
     drawn = noise.drawn
     assert drawn > 0
-    repeated = release_of(vault.answer(question(0, point=np.ones(SIZE))))
+    repeated = get_release(vault.answer(make_query(0, point=np.ones(SIZE))))
     vault.close()
     vault = make_vault(noise=noise)
-    later = release_of(vault.answer(question(0)))
+    later = get_release(vault.answer(make_query(0)))
     for other in (repeated, later):
         assert other.value.tobytes() == first.value.tobytes()
         assert (other.query_id, other.step) == (first.query_id, first.step)
@@ -94,52 +94,52 @@ def test_the_same_query_has_the_same_answer(make_vault: MakeVault) -> None:
 
 def test_another_query_has_other_noise(make_vault: MakeVault) -> None:
     vault = make_vault()
-    values = [release_of(vault.answer(question(slot))).value for slot in range(3)]
+    values = [get_release(vault.answer(make_query(slot))).value for slot in range(3)]
     assert len({value.tobytes() for value in values}) == 3
 
 
 def test_the_order_is_charge_draw_store(path: Path, make_vault: MakeVault) -> None:
-    noise = Witness(path)
+    noise = LedgerReadingNoise(path)
     vault = make_vault(noise=noise)
     for slot in range(3):
-        noise.saw.clear()
-        vault.answer(question(slot))
-        assert set(noise.saw) == {(slot + 1, slot)}
+        noise.ledger_states.clear()
+        vault.answer(make_query(slot))
+        assert set(noise.ledger_states) == {(slot + 1, slot)}
         reader = Ledger.read(path)
         assert reader.spending().releases == slot + 1
         reader.close()
 
 
 def test_a_spent_budget_draws_nothing(make_vault: MakeVault) -> None:
-    noise = Counted()
+    noise = CountingNoise()
     vault = make_vault(noise=noise, releases=3)
     for slot in range(3):
-        release_of(vault.answer(question(slot)))
+        get_release(vault.answer(make_query(slot)))
     drawn, spent = noise.drawn, vault.spending()
     assert 1.99 < spent.epsilon <= 2.0
     for slot in (3, 4, 99):
-        refusal = vault.answer(question(slot))
+        refusal = vault.answer(make_query(slot))
         assert isinstance(refusal, Refused)
-        assert (refusal.reason, refusal.query_id) == ("budget", question(slot).id)
+        assert (refusal.reason, refusal.query_id) == ("budget", make_query(slot).id)
     assert noise.drawn == drawn
     assert vault.spending() == spent
-    release_of(vault.answer(question(1)))
+    get_release(vault.answer(make_query(1)))
 
 
 MALFORMED = [
-    question(0, kind="record"),
-    question(0, kind=""),
-    question(0, point=np.zeros(SIZE - 1)),
-    question(0, point=np.zeros(0)),
-    question(0, point=np.zeros((1, SIZE))),
-    question(0, point=np.full(SIZE, math.nan)),
-    question(0, point=np.full(SIZE, -math.inf)),
+    make_query(0, kind="record"),
+    make_query(0, kind=""),
+    make_query(0, point=np.zeros(SIZE - 1)),
+    make_query(0, point=np.zeros(0)),
+    make_query(0, point=np.zeros((1, SIZE))),
+    make_query(0, point=np.full(SIZE, math.nan)),
+    make_query(0, point=np.full(SIZE, -math.inf)),
 ]
 
 
 @pytest.mark.parametrize("query", MALFORMED, ids=range(len(MALFORMED)))
 def test_invalid_queries_cost_nothing(make_vault: MakeVault, query: Query) -> None:
-    noise = Counted()
+    noise = CountingNoise()
     vault = make_vault(noise=noise)
     answer = vault.answer(query)
     assert isinstance(answer, Refused)
@@ -150,20 +150,20 @@ def test_invalid_queries_cost_nothing(make_vault: MakeVault, query: Query) -> No
 def test_a_refusal_reads_no_records(make_vault: MakeVault, path: Path) -> None:
     """A refusal is the same for any records."""
     answers = []
-    for over in (
+    for device_records in (
         Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)),
         Records(np.ones((9, 3)), np.ones(9, np.int64)),
     ):
-        vault = make_vault(over=over)
+        vault = make_vault(device_records=device_records)
         answers.append([vault.answer(query) for query in MALFORMED])
         vault.close()
     assert answers[0] == answers[1]
 
 
 def test_without_records_noise_is_still_added(make_vault: MakeVault) -> None:
-    noise = Counted()
-    vault = make_vault(noise=noise, over=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
-    value = release_of(vault.answer(question(0))).value
+    noise = CountingNoise()
+    vault = make_vault(noise=noise, device_records=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
+    value = get_release(vault.answer(make_query(0))).value
     assert noise.drawn >= SIZE
     assert np.abs(value).max() > 0
     assert vault.spending().charges == 1
@@ -177,7 +177,7 @@ def test_a_release_is_the_clipped_sum_plus_noise_with_the_calibrated_size(record
     for seed in range(400):
         ledger = Ledger.in_memory(OWNER, budget)
         vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(seed))
-        release = release_of(vault.answer(question(0, point=point)))
+        release = get_release(vault.answer(make_query(0, point=point)))
         values.append(release.value * release.step)
         vault.close()
     rows = kernel.gradients(point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis])[0]
@@ -191,7 +191,7 @@ def test_a_release_is_the_clipped_sum_plus_noise_with_the_calibrated_size(record
 
 
 def test_every_number_is_on_the_grid(make_vault: MakeVault) -> None:
-    release = release_of(make_vault().answer(question(0)))
+    release = get_release(make_vault().answer(make_query(0)))
     assert release.value.dtype == np.int64
     assert math.frexp(release.step)[0] == 0.5
     assert not release.value.flags.writeable
@@ -208,15 +208,15 @@ def test_a_noise_free_vault_needs_a_ledger_without_a_guarantee(records: Records,
             GradientSum(kernel, noiseless),
             ledger,
             OperatingSystemNoise(),
-            guarantee(budget, noiseless, 1.0),
+            gradient_guarantee(budget, noiseless, 1.0),
         )
     )
-    refusal = vault.answer(question(0))
+    refusal = vault.answer(make_query(0))
     assert isinstance(refusal, Refused)
     assert refusal.reason == "budget"
-    ledger.charge(question(1).id, GaussianSum(100, 10_000))
+    ledger.charge(make_query(1).id, GaussianSum(100, 10_000))
     with pytest.raises(LedgerError, match="different terms"):
-        vault.answer(question(1))
+        vault.answer(make_query(1))
     assert vault.spending().releases == 0
     vault.close()
 
@@ -225,9 +225,9 @@ def test_a_noise_free_learner_needs_a_budget_without_a_guarantee(make_vault: Mak
     with pytest.raises(PrivacyError, match="push-sum"):
         make_vault(learner="push-sum", clip=None)
     ledger = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
-    noise = Counted()
+    noise = CountingNoise()
     vault = make_vault(learner="push-sum", clip=None, ledger=ledger, noise=noise)
-    release = release_of(vault.answer(question(0)))
+    release = get_release(vault.answer(make_query(0)))
     kernel = Softmax(3, 4)
     rows = kernel.gradients(np.zeros((1, SIZE)), records.features[np.newaxis], records.labels[np.newaxis])[0]
     np.testing.assert_allclose(release.value * release.step, rows.sum(axis=0), atol=1e-6)
@@ -239,11 +239,11 @@ def test_a_noise_free_learner_needs_a_budget_without_a_guarantee(make_vault: Mak
 def test_seeded_releases_stay_marked(make_vault: MakeVault) -> None:
     """The mark remains even if a vault with real noise returns the release later."""
     vault = make_vault(noise=SeededNoise(1))
-    assert release_of(vault.answer(question(0))).simulated
+    assert get_release(vault.answer(make_query(0))).simulated
     vault.close()
     vault = make_vault(noise=OperatingSystemNoise())
-    assert release_of(vault.answer(question(0))).simulated
-    assert not release_of(vault.answer(question(1))).simulated
+    assert get_release(vault.answer(make_query(0))).simulated
+    assert not get_release(vault.answer(make_query(1))).simulated
 
 
 def test_the_same_seed_yields_the_same_releases(records: Records) -> None:
@@ -251,7 +251,7 @@ def test_the_same_seed_yields_the_same_releases(records: Records) -> None:
         ledger = Ledger.in_memory(OWNER, Budget(2.0, 1e-5, "record", "add-remove"))
         terms, kernel = GradientTerms("clipd2p", 4, 1.0), Softmax(3, 4)
         vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(seed))
-        return [release_of(vault.answer(question(slot))).value.tobytes() for slot in range(4)]
+        return [get_release(vault.answer(make_query(slot))).value.tobytes() for slot in range(4)]
 
     assert values(5) == values(5) != values(6)
 
@@ -259,38 +259,38 @@ def test_the_same_seed_yields_the_same_releases(records: Records) -> None:
 def test_a_charge_without_its_release_pays_for_one(make_vault: MakeVault, path: Path) -> None:
     """The device died in between, and nothing was released."""
 
-    class Dies(Counted):
-        def words(self, count: int) -> NDArray[np.uint64]:
+    class FailingNoise(CountingNoise):
+        def random_words(self, count: int) -> NDArray[np.uint64]:
             raise KeyboardInterrupt
 
-    vault = make_vault(noise=Dies())
+    vault = make_vault(noise=FailingNoise())
     with pytest.raises(KeyboardInterrupt):
-        vault.answer(question(0))
+        vault.answer(make_query(0))
     assert (vault.spending().charges, vault.spending().releases) == (1, 0)
     vault.close()
     vault = make_vault()
-    release_of(vault.answer(question(0)))
+    get_release(vault.answer(make_query(0)))
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
 
 
 def test_such_a_charge_does_not_pay_for_less_noise(make_vault: MakeVault) -> None:
     """After the crash, the configuration requests fewer releases, hence less noise."""
     vault = make_vault(releases=50)
-    vault._context.ledger.charge(question(0).id, event_of(vault))
+    vault._context.ledger.charge(make_query(0).id, expected_event(vault))
     vault.close()
-    noise = Counted()
+    noise = CountingNoise()
     vault = make_vault(releases=2, noise=noise)
     with pytest.raises(LedgerError, match="different terms"):
-        vault.answer(question(0))
+        vault.answer(make_query(0))
     assert noise.drawn == 0
 
 
 def test_an_answer_for_a_model_with_another_size_is_not_returned(make_vault: MakeVault) -> None:
     vault = make_vault()
-    release_of(vault.answer(question(0)))
+    get_release(vault.answer(make_query(0)))
     vault.close()
     wider = make_vault(kernel=Softmax(3, 5))
-    refusal = wider.answer(question(0, point=np.zeros(15)))
+    refusal = wider.answer(make_query(0, point=np.zeros(15)))
     assert isinstance(refusal, Refused)
     assert refusal.reason == "terms"
 
@@ -301,8 +301,8 @@ def full_disk(path: Path, budget: Budget) -> tuple[Ledger, Callable[[bool], None
     ledger = Ledger.open(path, OWNER, budget)
     pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
 
-    def fill(yes: bool) -> None:
-        ledger._connection.execute(f"PRAGMA max_page_count = {pages if yes else 1_000_000}")
+    def fill(is_full: bool) -> None:
+        ledger._connection.execute(f"PRAGMA max_page_count = {pages if is_full else 1_000_000}")
 
     return ledger, fill
 
@@ -313,35 +313,35 @@ def test_on_a_full_disk_nothing_is_released(
     """A release too large to store is not released; once there is space, it is, for the same charge."""
     ledger, fill = full_disk
     rng = np.random.default_rng(0)
-    over = Records(rng.normal(size=(5, 400)), rng.integers(0, 4, 5))
-    vault = make_vault(ledger=ledger, over=over, kernel=Softmax(400, 4), releases=5)
+    device_records = Records(rng.normal(size=(5, 400)), rng.integers(0, 4, 5))
+    vault = make_vault(ledger=ledger, device_records=device_records, kernel=Softmax(400, 4), releases=5)
     fill(True)
     for _ in range(2):
         with pytest.raises(LedgerError, match="free up disk space"):
-            vault.answer(question(0, point=np.zeros(1600)))
+            vault.answer(make_query(0, point=np.zeros(1600)))
     assert (vault.spending().charges, vault.spending().releases) == (1, 0)
     fill(False)
-    release_of(vault.answer(question(0, point=np.zeros(1600))))
+    get_release(vault.answer(make_query(0, point=np.zeros(1600))))
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
 
 
 def test_an_unwritable_charge_draws_nothing(make_vault: MakeVault, path: Path, budget: Budget) -> None:
-    noise = Counted()
+    noise = CountingNoise()
     vault = make_vault(noise=noise)
     vault._context.ledger._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(LedgerError, match="nothing was released"):
-        vault.answer(question(0))
+        vault.answer(make_query(0))
     assert noise.drawn == 0
 
 
 async def test_a_query_returns_its_answer(make_vault: MakeVault) -> None:
     vault = make_vault()
-    reply = release_of(await vault.ask(question(0)))
-    assert release_of(vault.answer(question(0))).value.tobytes() == reply.value.tobytes()
+    reply = get_release(await vault.ask(make_query(0)))
+    assert get_release(vault.answer(make_query(0))).value.tobytes() == reply.value.tobytes()
 
 
 def test_the_statement_states_the_guarantee(make_vault: MakeVault) -> None:
-    statement = release_of(make_vault().answer(question(0))).statement
+    statement = get_release(make_vault().answer(make_query(0))).statement
     assert (statement.epsilon, statement.delta, statement.unit) == (2.0, 1e-5, "record")
     assert (statement.neighbouring, statement.status) == ("add-remove", Status.PROVED)
 
@@ -370,6 +370,6 @@ def test_only_the_vault_creates_releases() -> None:
 def test_a_stored_release_has_a_fixed_byte_order(path: Path, make_vault: MakeVault) -> None:
     """The order is little-endian, so a ledger moved to another machine has the same content."""
     vault = make_vault()
-    release = release_of(vault.answer(question(0)))
-    stored = vault._context.ledger.stored_release(question(0).id)
-    assert stored == Stored(int(math.log2(release.step)), release.value.astype("<i8").tobytes(), False)
+    release = get_release(vault.answer(make_query(0)))
+    stored = vault._context.ledger.stored_release(make_query(0).id)
+    assert stored == StoredRelease(int(math.log2(release.step)), release.value.astype("<i8").tobytes(), False)

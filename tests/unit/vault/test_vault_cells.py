@@ -15,7 +15,7 @@ from sottovoce.errors import PrivacyError, TaskRefused
 from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum import steps
 from sottovoce.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.terms.means import MeanTerms
@@ -29,75 +29,75 @@ BUDGET = Budget(1.0, 1e-5, "device", "add-remove")
 
 def test_a_round_through_a_socket_equals_a_direct_one(tmp_path: Path) -> None:
     parties = fleet(8)
-    one = parties[0]
+    party = parties[0]
     path = tmp_path / "vault.sock"
     with (
-        serve_vault(served(one.vault, one.name, BUDGET), path),
-        closing(RemoteVault(path, owner=one.name, budget=BUDGET, patience=1.0, waits=Waits())) as remote,
+        serve_vault(served(party.vault, party.name, BUDGET), path),
+        closing(RemoteVault(path, owner=party.name, budget=BUDGET, patience=1.0, waits=Waits())) as remote,
     ):
-        through = [Party(one.name, remote, one.ledger), *parties[1:]]  # type: ignore[arg-type]
-        led = Round.called(through).join().mask()
+        remote_parties = [Party(party.name, remote, party.ledger), *parties[1:]]  # type: ignore[arg-type]
+        led = Round.called(remote_parties).join().mask()
         stands = [led.stand(index, range(8)) for index in range(8)]
         revealed = {index: led.reveal(index, stands[:6]) for index in range(6)}
         led.parties = parties
-        assert not led.open(range(8), revealed).cheated
+        assert not led.open(range(8), revealed).cheaters
         assert (remote.spending().charges, remote.spending().releases) == (1, 1)
         assert remote.spending().alone is not None
         assert remote.statement.epsilon_alone is not None
 
 
 def test_a_cell_s_vault_answers_no_query_and_another_takes_no_part() -> None:
-    one = fleet(1)[0]
-    refused = one.vault.answer(Query(LEARNER, "mean", 0, np.empty(0)))
+    party = fleet(1)[0]
+    refused = party.vault.answer(Query(LEARNER, "mean", 0, np.empty(0)))
     assert isinstance(refused, Refused)
     assert refused.reason == "query"
-    alone = _vault(None)
-    answer = alone.step(CellQuery(LEARNER, steps.encoded(steps.Begin(0, b""))))
+    vault = _vault(None)
+    answer = vault.step(CellQuery(LEARNER, steps.encode_step(steps.Begin(0, b""))))
     assert isinstance(answer, Refused)
     assert "does not take part in secure sums" in answer.explanation
 
 
-@pytest.mark.parametrize("said", [b"", b"\xc1", b"\x91\xa5Begin", steps.encoded(steps.Begin(0, bytes(8)))])
-def test_invalid_messages_are_refused(said: bytes) -> None:
-    answer = _vault(CELL).step(CellQuery(LEARNER, said))
+@pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x91\xa5Begin", steps.encode_step(steps.Begin(0, bytes(8)))])
+def test_invalid_messages_are_refused(payload: bytes) -> None:
+    answer = _vault(CELL).step(CellQuery(LEARNER, payload))
     assert isinstance(answer, Refused)
     assert answer.reason == "query"
 
 
 def test_another_learner_is_refused() -> None:
-    answer = _vault(CELL).step(CellQuery("golf", steps.encoded(steps.Begin(0, b""))))
+    answer = _vault(CELL).step(CellQuery("golf", steps.encode_step(steps.Begin(0, b""))))
     assert isinstance(answer, Refused)
 
 
 def test_a_closed_vault_takes_no_part() -> None:
     vault = _vault(CELL)
     vault.end(lambda: None, "another task has begun")
-    answer = vault.step(CellQuery(LEARNER, steps.encoded(steps.Begin(0, b""))))
+    answer = vault.step(CellQuery(LEARNER, steps.encode_step(steps.Begin(0, b""))))
     assert not isinstance(answer, CellAnswer)
     assert answer.reason == "task"
 
 
 def test_noise_decreases_with_honest_members_and_increases_with_spare_rounds() -> None:
-    many, few, spare = (_calibrated(cell) for cell in (Cell(100, 100, 10, 0.7), Cell(10, 10, 1, 0.7), SPARE))
-    assert many.sigma * many.step == pytest.approx(3.7306, rel=1e-3)
-    assert many.share(100) * many.step == pytest.approx(3.7306 / 60**0.5, rel=5e-3)
-    assert few.share(10) * few.step == pytest.approx(3.7306 / 6**0.5, rel=5e-3)
+    large, small, spare = (_calibrate(cell) for cell in (Cell(100, 100, 10, 0.7), Cell(10, 10, 1, 0.7), SPARE))
+    assert large.sigma * large.step == pytest.approx(3.7306, rel=1e-3)
+    assert large.share(100) * large.step == pytest.approx(3.7306 / 60**0.5, rel=5e-3)
+    assert small.share(10) * small.step == pytest.approx(3.7306 / 6**0.5, rel=5e-3)
     assert spare.sigma * spare.step == pytest.approx(3.7306 * 2**0.5, rel=1e-3)
     with pytest.raises(PrivacyError, match="at least one sum"):
-        _calibrated(CELL, sums=0)
+        _calibrate(CELL, sums=0)
 
 
 @pytest.mark.parametrize(
-    "wrong, key", [(Cell(9, 8, 0, 0.7), "min"), (Cell(8, 9, 8, 0.7), "colluding"), (Cell(2, 9, 2, 0.6), "colluding")]
+    "cell, key", [(Cell(9, 8, 0, 0.7), "min"), (Cell(8, 9, 8, 0.7), "colluding"), (Cell(2, 9, 2, 0.6), "colluding")]
 )
-def test_rules_that_hide_no_member_are_refused(wrong: Cell, key: str) -> None:
-    assert wrong.defect is not None
-    assert wrong.defect[0] == key
+def test_rules_that_hide_no_member_are_refused(cell: Cell, key: str) -> None:
+    assert cell.defect is not None
+    assert cell.defect[0] == key
     assert CELL.defect is None
 
 
 @pytest.mark.parametrize(
-    "policy, words",
+    "policy, message",
     [
         (Policy(approve="auto"), "set smallest_cell"),
         (Policy(approve="auto", smallest_cell=7), "of 7 or more devices"),
@@ -105,15 +105,15 @@ def test_rules_that_hide_no_member_are_refused(wrong: Cell, key: str) -> None:
         (Policy(approve="auto", smallest_cell=6), None),
     ],
 )
-def test_a_cell_task_needs_the_owner_s_permission(policy: Policy, words: str | None) -> None:
+def test_a_cell_task_needs_the_owner_s_permission(policy: Policy, message: str | None) -> None:
     def check() -> None:
         policy.check(algorithm="average", unit="device", purpose="", cell=CELL)
 
     policy.check(algorithm="average", unit="device", purpose="", cell=None)
-    if words is None:
+    if message is None:
         check()
     else:
-        with pytest.raises(TaskRefused, match=words):
+        with pytest.raises(TaskRefused, match=message):
             check()
 
 
@@ -124,11 +124,11 @@ def _vault(cell: Cell | None) -> Vault:
         terms=MeanTerms(LEARNER, Profile(2, CLIP), cell),
         ledger=Ledger.in_memory("member-00", BUDGET),
         noise=SeededNoise(1),
-        belongs=belongs,
+        verify_signature=belongs,
     )
 
 
-def _calibrated(cell: Cell, sums: int = 1) -> CellMechanism:
+def _calibrate(cell: Cell, sums: int = 1) -> CellMechanism:
     return calibrate_cell(cell, sums=sums, clip=1.0, size=4, epsilon=1.0, delta=1e-5, neighbouring="add-remove")
 
 
@@ -149,11 +149,11 @@ def test_a_noise_share_is_drawn_for_its_vector(monkeypatch: pytest.MonkeyPatch) 
     drawn = []
     apply = CellMechanism.apply
 
-    def watched(self: CellMechanism, *given: Any) -> Any:
-        drawn.append(apply(self, *given).tolist())
-        return apply(self, *given)
+    def apply_and_record(self: CellMechanism, *arguments: Any) -> Any:
+        drawn.append(apply(self, *arguments).tolist())
+        return apply(self, *arguments)
 
-    monkeypatch.setattr(CellMechanism, "apply", watched)
+    monkeypatch.setattr(CellMechanism, "apply", apply_and_record)
     parties = fleet(8, length=0.0, cell=Cell(4, 16, 2, 0.7, 1))
     for _ in range(2):
         Round.called(parties).join().mask()
@@ -161,7 +161,7 @@ def test_a_noise_share_is_drawn_for_its_vector(monkeypatch: pytest.MonkeyPatch) 
     assert len({tuple(item) for item in drawn}) == 16
 
 
-def _stored(ledger: Ledger) -> Iterator[tuple[bytes, Stored]]:
+def _stored(ledger: Ledger) -> Iterator[tuple[bytes, StoredRelease]]:
     for query, _, _ in ledger.charges():
         if (result := ledger.stored_release(query)) is not None:
             yield query, result

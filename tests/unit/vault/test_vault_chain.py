@@ -19,7 +19,7 @@ from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.bounded_point import calibrate_point
-from sottovoce.vault.lemmas import chain_sensitivity, rounding_distance, smoothness_of
+from sottovoce.vault.lemmas import chain_sensitivity, loss_constants, rounding_distance
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
@@ -32,21 +32,21 @@ BUDGET = Budget(1.0, 1e-5, "record", "replace-one")
 WEIGHTS = np.zeros(2 * KERNEL.size)
 
 
-def some_records(count: int, seed: int = 0) -> Records:
+def make_records(count: int, seed: int = 0) -> Records:
     generator = np.random.default_rng(seed)
-    return in_order(Records(generator.normal(size=(count, D)) * 2, generator.integers(0, C, count)))
+    return number_records(Records(generator.normal(size=(count, D)) * 2, generator.integers(0, C, count)))
 
 
-def in_order(held: Records) -> Records:
+def number_records(records: Records) -> Records:
     """Number records as a new ledger would."""
-    return replace(held, units=np.arange(len(held)))
+    return replace(records, units=np.arange(len(records)))
 
 
-def vault(
-    held: Records, *, terms: ChainTerms = TERMS, ledger: Ledger | None = None, noise: NoiseSource | None = None
+def make_vault(
+    records: Records, *, terms: ChainTerms = TERMS, ledger: Ledger | None = None, noise: NoiseSource | None = None
 ) -> Vault:
     return build(
-        records=held,
+        records=records,
         kernel=KERNEL,
         terms=terms,
         ledger=ledger or Ledger.in_memory("meter-17", BUDGET),
@@ -54,74 +54,79 @@ def vault(
     )
 
 
-def ask(made: Vault, slot: int, point: NDArray[np.float64] = WEIGHTS) -> Release | Refused:
-    return made.answer(Query("without-replacement", "chain", slot, point))
+def ask(vault: Vault, slot: int, point: NDArray[np.float64] = WEIGHTS) -> Release | Refused:
+    return vault.answer(Query("without-replacement", "chain", slot, point))
 
 
-def program(held: Records, terms: ChainTerms = TERMS, kernel: Kernel = KERNEL) -> Chain:
+def program(records: Records, terms: ChainTerms = TERMS, kernel: Kernel = KERNEL) -> Chain:
     mechanism = calibrate_point(distance=1.0, size=kernel.size, releases=1, epsilon=1.0, delta=1e-5)
     sizes = StepSizes(terms.step_size, terms.slope, terms.regularisation)
     steps = ChainSteps(kernel, sizes, terms.batch, terms.radius if terms.regularisation else None)
-    return Chain(steps, (mechanism,), terms.period, terms.passes, len(held))
+    return Chain(steps, (mechanism,), terms.period, terms.passes, len(records))
 
 
-def end(
-    held: Records, point: NDArray[np.float64], terms: ChainTerms = TERMS, slot: int = 0, kernel: Kernel = KERNEL
+def chain_result(
+    records: Records, point: NDArray[np.float64], terms: ChainTerms = TERMS, slot: int = 0, kernel: Kernel = KERNEL
 ) -> NDArray[np.float64]:
-    return program(held, terms, kernel).compute(Query("without-replacement", "chain", slot, point), held)
+    return program(records, terms, kernel).compute(Query("without-replacement", "chain", slot, point), records)
 
 
 @given(
     seed=st.integers(0, 2**32),
-    place=st.integers(0, 19),
+    index=st.integers(0, 19),
     scale=st.sampled_from([0.0, 1e-9, 1.0, 1e3, 1e300]),
-    longest=st.floats(0.01, 1.0),
+    step_size_ratio=st.floats(0.01, 1.0),
     weight=st.sampled_from([0.0, 1.0, 100.0, 4096.0]),
     kernel=st.sampled_from([KERNEL, Logistic(D, C)]),
     regularisation=st.sampled_from([0.0, 0.01, 1.0]),
 )
 def test_one_replaced_record_moves_the_end_by_at_most_the_lemma_s_bound(
-    seed: int, place: int, scale: float, longest: float, weight: float, kernel: Kernel, regularisation: float
+    seed: int, index: int, scale: float, step_size_ratio: float, weight: float, kernel: Kernel, regularisation: float
 ) -> None:
     generator = np.random.default_rng(seed)
-    loss = smoothness_of(kernel).regularised(regularisation)
-    step_size = longest / (2 * loss.smoothness)
-    one = some_records(20, seed)
+    loss = loss_constants(kernel).with_regulariser(regularisation)
+    step_size = step_size_ratio / (2 * loss.smoothness)
+    original = make_records(20, seed)
     terms = replace(TERMS, step_size=step_size, regularisation=regularisation, radius=10.0)
-    features, labels = one.features.copy(), one.labels.copy()
-    features[place] = generator.normal(size=D) * scale
-    labels[place] = generator.integers(0, C)
+    features, labels = original.features.copy(), original.labels.copy()
+    features[index] = generator.normal(size=D) * scale
+    labels[index] = generator.integers(0, C)
     point = np.clip(generator.normal(size=2 * KERNEL.size) * weight, -4096, 4096)
-    ends = [end(held, point, terms, kernel=kernel) for held in (one, in_order(Records(features, labels)))]
+    results = [
+        chain_result(records, point, terms, kernel=kernel)
+        for records in (original, number_records(Records(features, labels)))
+    ]
     bound = chain_sensitivity(loss, step_size=step_size, batch=5, steps=4, neighbouring="replace-one")
-    strays = rounding_distance(
-        features=D, classes=C, step_size=step_size, batch=5, steps=4, loss=loss, regularised=regularisation > 0
+    rounding = rounding_distance(
+        features=D, classes=C, step_size=step_size, batch=5, steps=4, loss=loss, is_regularised=regularisation > 0
     )
-    assert float(np.linalg.norm(ends[0] - ends[1])) <= bound + strays
+    assert float(np.linalg.norm(results[0] - results[1])) <= bound + rounding
 
 
 def test_the_lemma_is_nearly_tight() -> None:
     """Two distant records, in the last step with weights 0 and in the first: the bound is not loose."""
-    sample = in_order(Records(np.tile([[1.0, 0, 0, 0]], (20, 1)), np.zeros(20, dtype=np.int64)))
+    sample = number_records(Records(np.tile([[1.0, 0, 0, 0]], (20, 1)), np.zeros(20, dtype=np.int64)))
     features, labels = sample.features.copy(), sample.labels.copy()
     point = np.zeros(2 * KERNEL.size)
     point[0::3] = point[KERNEL.size :: 3] = -50  # class 0 is considered impossible, so the gradient has maximum length
     point[KERNEL.size :].reshape(D, C)[0, 1] = 50
     features[17], labels[17] = [-1.0, 0, 0, 0], 0
-    moved = float(np.linalg.norm(end(sample, point) - end(in_order(Records(features, labels)), point)))
-    bound = chain_sensitivity(smoothness_of(KERNEL), step_size=0.5, batch=5, steps=4, neighbouring="replace-one")
-    assert 0.45 * bound < moved <= bound
+    distance = float(
+        np.linalg.norm(chain_result(sample, point) - chain_result(number_records(Records(features, labels)), point))
+    )
+    bound = chain_sensitivity(loss_constants(KERNEL), step_size=0.5, batch=5, steps=4, neighbouring="replace-one")
+    assert 0.45 * bound < distance <= bound
 
 
 def test_floating_point_adds_almost_nothing() -> None:
     bound = chain_sensitivity(
-        smoothness_of(Softmax(65, 10)), step_size=0.5, batch=50, steps=40, neighbouring="replace-one"
+        loss_constants(Softmax(65, 10)), step_size=0.5, batch=50, steps=40, neighbouring="replace-one"
     )
     assert rounding_distance(features=65, classes=10, step_size=0.5, batch=50, steps=40) < 1e-4 * bound
 
 
 @pytest.mark.parametrize(
-    "changed, what",
+    "changes, message",
     [
         ({"neighbouring": "add-remove"}, "replace-one"),
         ({"step_size": 1.01}, "step_size"),
@@ -132,24 +137,24 @@ def test_floating_point_adds_almost_nothing() -> None:
         ({"steps": 10**6}, "steps"),
     ],
 )
-def test_the_lemma_s_conditions_are_verified(changed: dict[str, float | str], what: str) -> None:
+def test_the_lemma_s_conditions_are_verified(changes: dict[str, float | str], message: str) -> None:
     terms: dict[str, float | str] = {"step_size": 0.5, "batch": 5, "steps": 4, "neighbouring": "replace-one"}
-    with pytest.raises(PrivacyError, match=what):
-        chain_sensitivity(smoothness_of(KERNEL), **{**terms, **changed})  # type: ignore[arg-type]
+    with pytest.raises(PrivacyError, match=message):
+        chain_sensitivity(loss_constants(KERNEL), **{**terms, **changes})  # type: ignore[arg-type]
 
 
 def test_a_loss_without_a_proof_has_no_bound() -> None:
     with pytest.raises(PrivacyError, match="no bound is proved"):
-        smoothness_of(OneVsAll(D, C))  # type: ignore[arg-type]
+        loss_constants(OneVsAll(D, C))  # type: ignore[arg-type]
 
 
 def test_a_pass_costs_a_record_one_release_and_then_the_budget_is_spent() -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
-    tested_vault = vault(some_records(65), ledger=ledger)
+    vault = make_vault(make_records(65), ledger=ledger)
     for slot in range(3):
-        assert not isinstance(ask(tested_vault, slot), Refused)
+        assert not isinstance(ask(vault, slot), Refused)
         assert 0.999 < ledger.spending().epsilon <= 1.0
-    refused = ask(tested_vault, 3)
+    refused = ask(vault, 3)
     assert isinstance(refused, Refused)
     assert refused.reason == "budget"
     assert ledger.epsilon_spent(Units(((0, 19),))) == ledger.epsilon_spent(Units(((40, 59),)))
@@ -158,27 +163,27 @@ def test_a_pass_costs_a_record_one_release_and_then_the_budget_is_spent() -> Non
 
 def test_more_passes_share_the_budget() -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
-    tested_vault = vault(some_records(40), terms=replace(TERMS, passes=4), ledger=ledger)
+    vault = make_vault(make_records(40), terms=replace(TERMS, passes=4), ledger=ledger)
     for slot in range(8):
-        assert not isinstance(ask(tested_vault, slot), Refused)
+        assert not isinstance(ask(vault, slot), Refused)
     assert 0.999 < ledger.spending().epsilon <= 1.0
-    assert isinstance(ask(tested_vault, 8), Refused)
+    assert isinstance(ask(vault, 8), Refused)
 
 
 def test_noise_has_the_lemma_s_size() -> None:
-    sample = some_records(20)
+    sample = make_records(20)
     errors = []
     for seed in range(200):
-        answer = ask(vault(sample, noise=SeededNoise(seed)), 0)
+        answer = ask(make_vault(sample, noise=SeededNoise(seed)), 0)
         assert not isinstance(answer, Refused)
-        errors.append(answer.value * answer.step - end(sample, WEIGHTS))
+        errors.append(answer.value * answer.step - chain_result(sample, WEIGHTS))
     expected = 2 * 0.5 * math.sqrt(2) / 5 / gaussian_mu(1.0, 1e-5)
     assert np.std(errors) == pytest.approx(expected, rel=0.05)
 
 
 def test_the_same_chain_has_the_same_answer_from_any_starting_point() -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
-    first, second = (ask(vault(some_records(20), ledger=ledger), 0, WEIGHTS + shift) for shift in (0.0, 1.0))
+    first, second = (ask(make_vault(make_records(20), ledger=ledger), 0, WEIGHTS + shift) for shift in (0.0, 1.0))
     assert not isinstance(first, Refused)
     assert not isinstance(second, Refused)
     assert (first.value == second.value).all()
@@ -187,51 +192,51 @@ def test_the_same_chain_has_the_same_answer_from_any_starting_point() -> None:
 @pytest.mark.parametrize("point", [np.zeros(3), WEIGHTS + math.nan, WEIGHTS + 5000.0, WEIGHTS - math.inf])
 def test_invalid_weights_cost_nothing(point: NDArray[np.float64]) -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
-    assert isinstance(ask(vault(some_records(20), ledger=ledger), 0, point), Refused)
+    assert isinstance(ask(make_vault(make_records(20), ledger=ledger), 0, point), Refused)
     assert ledger.spending().charges == 0
 
 
 def test_non_finite_records_count_as_zero() -> None:
-    sample = some_records(20)
+    sample = make_records(20)
     sample.features[3] = math.nan
     sample.features[7, 1] = math.inf
-    assert np.isfinite(end(sample, WEIGHTS)).all()
+    assert np.isfinite(chain_result(sample, WEIGHTS)).all()
 
 
 def test_invalid_chains_are_refused() -> None:
     with pytest.raises(DataError, match="are too few for a chain"):
-        vault(some_records(19))
+        make_vault(make_records(19))
     with pytest.raises(PrivacyError, match="replace-one"):
-        vault(some_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, neighbouring="add-remove")))
+        make_vault(make_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, neighbouring="add-remove")))
     with pytest.raises(PrivacyError, match="step_size"):
-        vault(some_records(40), terms=replace(TERMS, step_size=1.0, regularisation=0.1))
+        make_vault(make_records(40), terms=replace(TERMS, step_size=1.0, regularisation=0.1))
 
 
 def test_without_epsilon_a_chain_ends_exactly_and_is_charged_as_infinite() -> None:
-    ledger, sample = Ledger.in_memory("m", replace(BUDGET, epsilon=None)), some_records(40)
-    tested_vault = vault(sample, terms=replace(TERMS, step_size=3.0), ledger=ledger)
-    answer = ask(tested_vault, 1)
+    ledger, sample = Ledger.in_memory("m", replace(BUDGET, epsilon=None)), make_records(40)
+    vault = make_vault(sample, terms=replace(TERMS, step_size=3.0), ledger=ledger)
+    answer = ask(vault, 1)
     assert not isinstance(answer, Refused)
-    exact = end(sample, WEIGHTS, replace(TERMS, step_size=3.0), slot=1)
+    exact = chain_result(sample, WEIGHTS, replace(TERMS, step_size=3.0), slot=1)
     assert answer.value * answer.step == pytest.approx(exact, abs=2.0**-24)
-    assert (tested_vault.statement.status, ledger.spending().promised_epsilon) == (Status.NONE, None)
+    assert (vault.statement.status, ledger.spending().promised_epsilon) == (Status.NONE, None)
 
 
 def test_a_regularised_chain_s_steps_shrink_and_stay_in_the_ball() -> None:
     sizes = StepSizes(0.4, 0.5, 0.1).schedule
     assert [sizes(t) for t in (1, 50, 100)] == [0.4, 0.4, pytest.approx(0.2)]
     terms = replace(TERMS, step_size=0.4, regularisation=0.1, radius=0.01)
-    chain = program(some_records(20), terms)
-    chain.compute(Query("without-replacement", "chain", 0, WEIGHTS), some_records(20))
-    assert np.linalg.norm(chain.traced()["local_after"]) == pytest.approx(0.01)
+    chain = program(make_records(20), terms)
+    chain.compute(Query("without-replacement", "chain", 0, WEIGHTS), make_records(20))
+    assert np.linalg.norm(chain.trace()["local_after"]) == pytest.approx(0.01)
 
 
 def test_a_chain_that_could_leave_the_grid_is_refused() -> None:
-    loss = smoothness_of(Logistic(5, 100))
+    loss = loss_constants(Logistic(5, 100))
     with pytest.raises(PrivacyError, match="could exceed"):
         chain_sensitivity(loss, step_size=2.0, batch=1, steps=1000, neighbouring="replace-one")
 
 
 def test_a_chain_vault_answers_no_gradient_queries() -> None:
-    tested_vault = vault(some_records(20))
-    assert isinstance(tested_vault.answer(Query("clipd2p", "gradient", 0, np.zeros(KERNEL.size))), Refused)
+    vault = make_vault(make_records(20))
+    assert isinstance(vault.answer(Query("clipd2p", "gradient", 0, np.zeros(KERNEL.size))), Refused)

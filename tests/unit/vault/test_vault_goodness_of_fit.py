@@ -123,9 +123,9 @@ class Ahead:
     def __init__(self, seed: int) -> None:
         self._source, self._words, self._place = SeededNoise(seed), np.empty(0, dtype=np.uint64), 0
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         if self._place + count > len(self._words):
-            self._words, self._place = self._source.words(1 << 20), 0
+            self._words, self._place = self._source.random_words(1 << 20), 0
         self._place += count
         return self._words[self._place - count : self._place]
 
@@ -209,7 +209,7 @@ class Word:
     def __init__(self, word: int) -> None:
         self._word = word
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         assert count == 1
         return np.array([self._word], dtype=np.uint64)
 

@@ -10,11 +10,11 @@ from sottovoce.accounting.events import GaussianSum
 from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.clipped_sum import calibrate
 
 OWNER = "meter-17"
-RELEASE = Stored(-3, b"\x01" * 16, False)
+RELEASE = StoredRelease(-3, b"\x01" * 16, False)
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_release_needs_its_charge_and_is_stored_once(ledger: Ledger) -> None:
     ledger.charge(query(1), GaussianSum(100, 1000))
     ledger.store(query(1), RELEASE)
     with pytest.raises(LedgerError):
-        ledger.store(query(1), Stored(-3, b"\x02" * 16, False))
+        ledger.store(query(1), StoredRelease(-3, b"\x02" * 16, False))
     assert ledger.stored_release(query(1)) == RELEASE
 
 

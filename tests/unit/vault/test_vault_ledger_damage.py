@@ -15,7 +15,7 @@ from sottovoce.accounting.events import GaussianSum
 from sottovoce.errors import LedgerError
 from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 
 OWNER = "meter-17"
 BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**4, 5000)
@@ -30,7 +30,7 @@ def original_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger = Ledger.open(path, OWNER, budget)
     for number in range(40):
         ledger.charge(bytes([number]) * 32, GaussianSum(10**4, 5000))
-        ledger.store(bytes([number]) * 32, Stored(-3, os.urandom(800), False))
+        ledger.store(bytes([number]) * 32, StoredRelease(-3, os.urandom(800), False))
     ledger.close()
     return path
 
@@ -167,7 +167,7 @@ def fill(ledger: Ledger) -> None:
     for number in range(2, 200):
         query = number.to_bytes(32, "big")
         ledger.charge(query, GaussianSum(100, 10**6))
-        ledger.store(query, Stored(-3, bytes(5000), False))
+        ledger.store(query, StoredRelease(-3, bytes(5000), False))
 
 
 @pytest.mark.parametrize("disk", [full_disk, failing_disk])
@@ -181,7 +181,7 @@ def test_a_full_disk_stops_releases_and_keeps_the_content(
     charges = ledger.spending().charges
     assert charges < 200
     assert ledger.charge(b"2" * 32, GaussianSum(100, 1000))
-    ledger.store(b"2" * 32, Stored(-3, bytes(5000), False))
+    ledger.store(b"2" * 32, StoredRelease(-3, bytes(5000), False))
     assert ledger.spending().charges == charges + 1
     ledger.close()
     Ledger.open(path, OWNER, budget).close()

@@ -11,7 +11,7 @@ from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.numbering import enrol_records
 
@@ -48,7 +48,7 @@ def of_version_0_1(path: Path, budget: Budget, *events: GaussianSum | RecordRele
     ledger = Ledger.open(now, OWNER, budget)
     for number, event in enumerate(events, 1):
         assert ledger.charge(bytes([number]) * 32, event)
-    ledger.store(bytes([1]) * 32, Stored(-3, b"12345678", False))
+    ledger.store(bytes([1]) * 32, StoredRelease(-3, b"12345678", False))
     result = ledger_answers(ledger)
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(OF_VERSION_0_1)
@@ -106,7 +106,7 @@ def test_a_ledger_without_tasks_is_migrated_with_the_same_answers(tmp_path: Path
     Ledger.create(path, OWNER, budget)
     ledger = Ledger.open(path, OWNER, budget)
     assert ledger.charge(bytes([1]) * 32, GaussianSum(4, 10))
-    ledger.store(bytes([1]) * 32, Stored(-3, b"12345678", False))
+    ledger.store(bytes([1]) * 32, StoredRelease(-3, b"12345678", False))
     before = ledger_answers(ledger)
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:

@@ -1,8 +1,8 @@
 """A release's low bits: a textbook Laplace in floating point reveals with certainty what this sampler never reveals.
 
-A float that is drawn from 53 random bits takes few of all values, and adding a record moves them: of two candidates,
-the wrong one could often not have led to what is seen, whatever the random bits (Mironov 2012). The attacker knows both
-candidates, which are 0.1 % apart, so that an honest release tells them apart no better than by chance.
+A float that is drawn from 53 random bits takes few of all values, and adding a record moves them. Of two candidates,
+the wrong one could often not have led to the observed values for any random bits (Mironov 2012). The attacker knows
+both candidates. They are only 0.1 % apart, so a correct release distinguishes them no better than chance.
 """
 
 import math
@@ -30,26 +30,26 @@ def textbook(words: NDArray[np.int64]) -> Floats:
     return noise
 
 
-def unreachable(seen: Floats, candidate: Floats) -> NDArray[np.int64]:
-    """Count the coordinates in each row of `seen`, float64[n, d], that no 53 random bits yield from `candidate`."""
-    rest = seen - candidate
+def unreachable(observed: Floats, candidate: Floats) -> NDArray[np.int64]:
+    """Count each row's coordinates that no 53 random bits yield from `candidate`; `observed` is float64[n, d]."""
+    rest = observed - candidate
     u = np.sign(rest) * -np.expm1(-np.abs(rest) / SCALE) / 2
     words = np.rint((u + 0.5) * 2.0**53).astype(np.int64)[..., np.newaxis] + NEAR
-    hit = (candidate[:, np.newaxis] + textbook(np.clip(words, 1, 2**53 - 1)) == seen[..., np.newaxis]).any(axis=-1)
+    hit = (candidate[:, np.newaxis] + textbook(np.clip(words, 1, 2**53 - 1)) == observed[..., np.newaxis]).any(axis=-1)
     missed: NDArray[np.int64] = (~hit).sum(axis=1)
     return missed
 
 
 def candidates() -> tuple[Floats, Floats]:
     rng = np.random.default_rng(7)
-    one = rng.uniform(0.1, 1, FEATURES)
-    other = one * (1 + 0.001 * rng.choice([-1, 1], FEATURES))
-    return one / one.sum(), other / other.sum()
+    first = rng.uniform(0.1, 1, FEATURES)
+    second = first * (1 + 0.001 * rng.choice([-1, 1], FEATURES))
+    return first / first.sum(), second / second.sum()
 
 
-def says_first(seen: Floats, first: Floats, second: Floats) -> NDArray[np.bool_]:
+def guess_is_first(observed: Floats, first: Floats, second: Floats) -> NDArray[np.bool_]:
     """Return the attacker's guess: the candidate that explains more coordinates, or a coin toss in a tie."""
-    lead = unreachable(seen, second) - unreachable(seen, first)
+    lead = unreachable(observed, second) - unreachable(observed, first)
     return np.where(lead == 0, np.random.default_rng(1).random(len(lead)) < 0.5, lead > 0)
 
 
@@ -58,21 +58,21 @@ def test_the_attack_wins_against_textbook_floats() -> None:
     rng = np.random.default_rng(3)
     drawn = [x + textbook(rng.integers(1, 2**53, (RELEASES, FEATURES))) for x in (first, second)]
     assert unreachable(drawn[0], first).max() == 0, "the attack knows what is reachable"
-    assert says_first(drawn[0], first, second).mean() > 0.99
-    assert says_first(drawn[1], first, second).mean() < 0.01
+    assert guess_is_first(drawn[0], first, second).mean() > 0.99
+    assert guess_is_first(drawn[1], first, second).mean() < 0.01
 
 
 @pytest.mark.parametrize("kind", [Laplace, PrivUnit])
 def test_the_attack_is_a_coin_toss_against_a_release(kind: type[Laplace | PrivUnit]) -> None:
-    one: Scheme = kind(FEATURES, 2, EPSILON)
+    scheme: Scheme = kind(FEATURES, 2, EPSILON)
     first, second = candidates()
-    mechanism, noise = RecordMechanism(one), OperatingSystemNoise()
+    mechanism, noise = RecordMechanism(scheme), OperatingSystemNoise()
     released = [
         np.array([mechanism.apply(Records(x[np.newaxis], np.array([1])), noise) for _ in range(RELEASES)])
         for x in (first, second)
     ]
-    observed = [values * 2.0**one.exponent for values in released]
-    right = says_first(observed[0], first, second).sum() + (~says_first(observed[1], first, second)).sum()
+    observed = [values * 2.0**scheme.exponent for values in released]
+    right = guess_is_first(observed[0], first, second).sum() + (~guess_is_first(observed[1], first, second)).sum()
     assert binomtest(int(right), 2 * RELEASES).pvalue > 1e-6
     assert right / (2 * RELEASES) < math.exp(EPSILON) / (1 + math.exp(EPSILON))
     for modulus in (2, 16):

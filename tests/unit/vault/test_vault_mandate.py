@@ -10,8 +10,8 @@ from sottovoce.accounting.relations import Promise, convert_charge
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import account_of, audit_account, epsilon_history
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.account import audit_account, build_account, epsilon_history
+from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.clipped_sum import calibrate, sum_clipped_rows
 from sottovoce.vault.mandate import Mandate
 
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_task_spends_its_own_budget_and_a_repeated_query_counts_as_new(path: Path) -> None:
     ledger = Ledger.open(path, OWNER, LIFE)
     assert ledger.charge(QUERY, SUM)
-    ledger.store(QUERY, Stored(0, b"old", False))
+    ledger.store(QUERY, StoredRelease(0, b"old", False))
     before = ledger.spending().epsilon
     ledger.take_up(Mandate(3, TASK, b"signed"))
     assert ledger.budget == TASK
@@ -48,17 +48,17 @@ def test_a_task_spends_its_own_budget_and_a_repeated_query_counts_as_new(path: P
     assert not reopened.charge(bytes([1]) * 32, SUM)
     reopened.take_up(Mandate(4, TASK))
     assert reopened.charge(bytes([1]) * 32, SUM)
-    account = account_of(reopened)
+    account = build_account(reopened)
     assert audit_account(account)[0].epsilon == reopened.spending().epsilon == epsilon_history(reopened, 10)[-1][1]
     assert [charge.stamp != "" for charge in account.charges] == [False, True, True]
     with pytest.raises(LedgerError, match="does not end at its link"):
-        audit_account(_stamped(account, 1, ""))
+        audit_account(_replace_stamp(account, 1, ""))
     reopened.close()
 
 
-def _stamped(account, place: int, stamp: str):  # type: ignore[no-untyped-def]
+def _replace_stamp(account, index: int, stamp: str):  # type: ignore[no-untyped-def]
     charges = list(account.charges)
-    charges[place] = type(charges[place])(charges[place].query, charges[place].terms, stamp)
+    charges[index] = type(charges[index])(charges[index].query, charges[index].terms, stamp)
     return type(account)(
         **{name: getattr(account, name) for name in account.__struct_fields__} | {"charges": tuple(charges)}
     )
@@ -92,19 +92,19 @@ def test_a_device_level_release_costs_each_record_two_changes(path: Path) -> Non
 
 
 def test_another_task_s_records_count_as_the_record_charged_most(path: Path) -> None:
-    ledger, one = Ledger.open(path, OWNER, LIFE), RecordReleased(7, "laplace", 4, 2, 0.5)
+    ledger, event = Ledger.open(path, OWNER, LIFE), RecordReleased(7, "laplace", 4, 2, 0.5)
     for epoch in (1, 2, 3, 4):
         ledger.take_up(Mandate(epoch, TASK))
-        assert ledger.charge(QUERY, replace(one, record=epoch))
+        assert ledger.charge(QUERY, replace(event, record=epoch))
     ledger.take_up(Mandate(5, TASK))
-    assert ledger.payable(replace(one, record=99)) is None, "is this really none of the four?"
+    assert ledger.payable_units(replace(event, record=99)) is None, "is this really none of the four?"
     assert ledger.spending().epsilon == 2.0
 
 
 def test_conversions_without_a_proof_are_refused_by_name(path: Path, tmp_path: Path) -> None:
-    other = Budget(2.0, 1e-5, "record", "add-remove")
-    Ledger.create(tmp_path / "other.db", OWNER, other)
-    ledger = Ledger.open(tmp_path / "other.db", OWNER, other)
+    add_remove = Budget(2.0, 1e-5, "record", "add-remove")
+    Ledger.create(tmp_path / "other.db", OWNER, add_remove)
+    ledger = Ledger.open(tmp_path / "other.db", OWNER, add_remove)
     ledger.take_up(Mandate(1, TASK))
     for event in (RecordReleased(7, "laplace", 4, 2, 0.5), SUM):
         with pytest.raises(TaskRefused, match="joined with --neighbouring replace-one"):
@@ -113,21 +113,21 @@ def test_conversions_without_a_proof_are_refused_by_name(path: Path, tmp_path: P
             ledger.charge(QUERY, event)
 
 
-def _pair(rng: np.random.Generator, neighbouring: str, clip: float) -> tuple[np.ndarray, np.ndarray]:
+def _draw_neighbours(rng: np.random.Generator, neighbouring: str, clip: float) -> tuple[np.ndarray, np.ndarray]:
     """Make two data sets for a device, one record apart, some of them as far apart as possible."""
     rows = rng.normal(size=(int(rng.integers(1, 6)), 4)) * clip * rng.choice([0.1, 1.0, 100.0])
-    other = rows.copy()
-    other[0] = -other[0] * rng.choice([1.0, 1000.0])
-    return (rows, other) if neighbouring == "replace-one" else (rows, rows[1:])
+    neighbour = rows.copy()
+    neighbour[0] = -neighbour[0] * rng.choice([1.0, 1000.0])
+    return (rows, neighbour) if neighbouring == "replace-one" else (rows, rows[1:])
 
 
-@pytest.mark.parametrize("kept", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("unit", ["record", "device"])
-def test_one_record_moves_a_release_by_at_most_its_charge(unit: str, kept: str) -> None:
+def test_one_record_moves_a_release_by_at_most_its_charge(unit: str, neighbouring: str) -> None:
     """Releases for add-remove in a ledger for records; exact, in squared grid units."""
     rng, clip = np.random.default_rng(3), 2.0
     mechanism = calibrate(clip=clip, size=4, releases=1, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
-    event, changes = convert_charge(mechanism.event, Promise(unit, "add-remove"), Promise("record", kept))
+    event, changes = convert_charge(mechanism.event, Promise(unit, "add-remove"), Promise("record", neighbouring))
     assert event.units == EVERY
     farthest = 0
     for _ in range(60):
@@ -135,8 +135,10 @@ def test_one_record_moves_a_release_by_at_most_its_charge(unit: str, kept: str) 
             sum_clipped_rows(
                 mechanism, iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows])
             )
-            for rows in _pair(rng, kept, clip)
+            for rows in _draw_neighbours(rng, neighbouring, clip)
         ]
         farthest = max(farthest, int(((sums[0] - sums[1]) ** 2).sum()))
-    paid = changes**2 * mechanism.sensitivity_squared
-    assert 0.9 * paid < farthest <= paid or (changes == 2 and kept == "add-remove" and farthest <= paid)
+    charged = changes**2 * mechanism.sensitivity_squared
+    assert 0.9 * charged < farthest <= charged or (
+        changes == 2 and neighbouring == "add-remove" and farthest <= charged
+    )

@@ -200,7 +200,7 @@ def noise_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
         return inputs[-1]
 
     monkeypatch.setattr("os.urandom", urandom)
-    words = [OperatingSystemNoise().words(count) for count in (1, 7, 4096)]
+    words = [OperatingSystemNoise().random_words(count) for count in (1, 7, 4096)]
     assert b"".join(inputs) == b"".join(drawn.astype("<u8").tobytes() for drawn in words)
 
 

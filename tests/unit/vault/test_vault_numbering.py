@@ -15,10 +15,10 @@ from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.vault.account import account_of
+from sottovoce.vault.account import build_account
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.numbering import SPACE, blocks_of, enrol_records, number_by_hash
+from sottovoce.vault.numbering import SPACE, block_bounds, enrol_records, number_by_hash
 from sottovoce.vault.terms.chains import chain_count_check
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.records import RecordTerms
@@ -82,10 +82,10 @@ def test_an_edited_record_has_another_number_until_it_is_restored(path: Path) ->
 
 def test_a_later_transform_changes_no_number(path: Path) -> None:
     ledger, raw = open_ledger(path), draw_records(12)
-    as_it_was = [
+    numberings = [
         number_by_hash(prepare_records(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")
     ]
-    assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
+    assert all((units == numberings[0]).all() for units in numberings)  # type: ignore[union-attr]
     ledger.close()
 
 
@@ -101,17 +101,17 @@ def test_equal_records_share_a_number_or_are_distinguished() -> None:
 
 def test_zero_has_one_sign() -> None:
     plus, minus = Records(np.zeros((1, 2)), np.zeros(1, dtype=int)), Records(-np.zeros((1, 2)), np.zeros(1, dtype=int))
-    one, other = add_identities(plus).identities, add_identities(minus).identities
-    assert one is not None
-    assert other is not None
-    assert (one == other).all()
+    positive, negative = add_identities(plus).identities, add_identities(minus).identities
+    assert positive is not None
+    assert negative is not None
+    assert (positive == negative).all()
 
 
 def test_label_and_window_are_part_of_a_record_s_content() -> None:
     sample = draw_records(1)
     windows = np.array([0], dtype=np.int64)
-    others = [sample, replace(sample, labels=sample.labels + 1), replace(sample, windows=windows)]
-    assert len({add_identities(peer).identities.tobytes() for peer in others}) == 3  # type: ignore[union-attr]
+    variants = [sample, replace(sample, labels=sample.labels + 1), replace(sample, windows=windows)]
+    assert len({add_identities(variant).identities.tobytes() for variant in variants}) == 3  # type: ignore[union-attr]
 
 
 def test_numbers_depend_on_the_ledger_s_own_key(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_numbers_depend_on_the_ledger_s_own_key(tmp_path: Path) -> None:
 
 def test_a_record_is_in_each_block_equally_often() -> None:
     """Over ledger keys: within 6 standard deviations in every block."""
-    sample, edges = draw_records(4000), blocks_of(7)
+    sample, edges = draw_records(4000), block_bounds(7)
     units = number_by_hash(sample, Ledger.in_memory("meter-17", ADD_REMOVE)).units
     assert units is not None
     assert 0 <= units.min() <= units.max() < SPACE
@@ -206,7 +206,7 @@ def test_records_with_another_preparation_are_refused() -> None:
 def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
     ledger = open_ledger(path)
     enrol_records(draw_records(5), ledger)
-    document = repr(account_of(ledger))
+    document = repr(build_account(ledger))
     assert ledger.numbers.key.hex() not in document
     for (value,) in sqlite3.connect(path).execute("SELECT value FROM enrolled"):
         assert value.hex() not in document
@@ -237,14 +237,14 @@ def test_the_overlap_of_two_sets_of_units() -> None:
 
 
 @pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DiscreteGaussianSampler, "draw", lambda self, count: np.zeros(count, dtype=np.int64))
 
 
-def blocks(held: Records, ledger: Ledger, batch: int, of: int = 60) -> list[NDArray[np.float64] | None]:
+def blocks(records: Records, ledger: Ledger, batch: int, of: int = 60) -> list[NDArray[np.float64] | None]:
     terms = GradientTerms("without-replacement", 1, 0.7, sampling="blocks", batch=batch, of=of)
     kernel = Softmax(FEATURES, 2)
-    vault = build(records=held, kernel=kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+    vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
     answers = [
         vault.answer(Query("without-replacement", "gradient", slot, np.zeros(kernel.size)))
         for slot in range(max(1, of // batch))
@@ -259,18 +259,18 @@ def _exponent(release: Release) -> int:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 20])
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.usefixtures("no_noise")
 def test_removing_a_record_changes_only_one_block(batch: int) -> None:
     sample = replace(draw_records(60), features=draw_records(60).features * 100)
-    worlds = [
+    outcomes = [
         blocks(item, Ledger.in_memory("meter-17", ADD_REMOVE), batch) for item in (sample, sample.at(slice(1, None)))
     ]
-    moved = [float(np.linalg.norm(item - other)) for item, other in zip(*worlds, strict=True)]
-    assert sorted(moved)[:-1] == [0.0] * (len(moved) - 1)
-    assert 0.69 < max(moved) <= 0.7
+    distances = [float(np.linalg.norm(item - other)) for item, other in zip(*outcomes, strict=True)]
+    assert sorted(distances)[:-1] == [0.0] * (len(distances) - 1)
+    assert 0.69 < max(distances) <= 0.7
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.usefixtures("no_noise")
 def test_unaffordable_records_are_not_summed_whatever_the_batch() -> None:
     """Each record is in one release, whatever blocks later starts form."""
     sample, ledger = draw_records(60), Ledger.in_memory("meter-17", ADD_REMOVE)
@@ -299,7 +299,7 @@ def test_a_record_is_published_once_whatever_happens_to_the_file() -> None:
     assert ledger.spending().epsilon <= 1.0
 
 
-def learners(records: Records, ledger: Ledger, *order: str) -> None:
+def run_learners(records: Records, ledger: Ledger, *order: str) -> None:
     """Run one learner after another on the same ledger, each until it is refused."""
     terms: dict[str, RecordTerms | GradientTerms] = {
         "golf": RecordTerms("golf", scheme("laplace", FEATURES, 2, 1.0), "declared"),
@@ -313,25 +313,25 @@ def learners(records: Records, ledger: Ledger, *order: str) -> None:
             vault.answer(Query(terms[name].learner, kind, slot, point))
 
 
-@pytest.mark.parametrize("before, then", [("golf", "blocks"), ("blocks", "golf")])
-def test_a_learner_with_another_numbering_is_refused(tmp_path: Path, before: str, then: str) -> None:
+@pytest.mark.parametrize("first, second", [("golf", "blocks"), ("blocks", "golf")])
+def test_a_learner_with_another_numbering_is_refused(tmp_path: Path, first: str, second: str) -> None:
     """Otherwise, each record's budget could be spent twice, under two numbers."""
     path = tmp_path / "ledger.db"
     Ledger.create(path, "meter-17", REPLACE_ONE)
     ledger = open_ledger(path)
-    learners(draw_records(40), ledger, before)
+    run_learners(draw_records(40), ledger, first)
     spent = ledger.spending()
     assert spent.charges > 0
     with pytest.raises(PrivacyError, match=r"restore learner\.name, or have the fleet sign a task"):
-        learners(draw_records(40), ledger, then)
+        run_learners(draw_records(40), ledger, second)
     assert ledger.spending() == spent
-    learners(draw_records(40), ledger, before)
+    run_learners(draw_records(40), ledger, first)
     ledger.close()
     reopened = open_ledger(path)
     with pytest.raises(PrivacyError, match="numbers them differently"):
-        learners(draw_records(40), reopened, then)
+        run_learners(draw_records(40), reopened, second)
     reopened.take_up(Mandate(1, REPLACE_ONE))
-    learners(draw_records(40), reopened, then)
+    run_learners(draw_records(40), reopened, second)
     assert reopened.spending().epsilon <= 1.0, "each counts as the record charged most, and all have been charged"
 
 
@@ -339,5 +339,5 @@ def test_a_learner_without_charges_can_be_replaced_by_any() -> None:
     ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
     for number in (enrol_records, number_by_hash, enrol_records):
         number(draw_records(40), ledger)
-    learners(draw_records(40), ledger, "golf")
+    run_learners(draw_records(40), ledger, "golf")
     assert ledger.spending().charges == 8

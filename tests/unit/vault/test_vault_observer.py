@@ -20,7 +20,7 @@ class Notes:
     def __init__(self) -> None:
         self.taken: list[tuple[Query, dict[str, Any]]] = []
 
-    def computed(self, query: Query, facts: dict[str, Any]) -> None:
+    def record_computed(self, query: Query, facts: dict[str, Any]) -> None:
         self.taken.append((query, facts))
 
 

@@ -13,12 +13,12 @@ from sottovoce.data import Records
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.account import Account, Charge, account_of, audit_account
+from sottovoce.vault.account import Account, Charge, audit_account, build_account
 from sottovoce.vault.chain import first_link, next_link
+from sottovoce.vault.charge_totals import ChargeTotals
 from sottovoce.vault.ledger_file import connect
-from sottovoce.vault.life import RECORD_INTERVAL
-from sottovoce.vault.mandate import Mandate, Stamp, promise_of
-from sottovoce.vault.spent import ChargeTotals
+from sottovoce.vault.mandate import Mandate, Stamp, promise_from_budget
+from sottovoce.vault.running_time import RECORD_INTERVAL
 from sottovoce.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_5
@@ -43,7 +43,7 @@ class Device:
         self.ledger = Ledger.open(self.path, OWNER, LIFE)
         self.ledger.periods.allow_renewal("year")
         self.ledger.start_counting(lambda: self.uptime)
-        self.ledger.record_life()
+        self.ledger.record_running_time()
 
     def restart(self, away: float = 0.0) -> None:
         self.ledger.close()
@@ -54,7 +54,7 @@ class Device:
         """Let hours pass, one after another, as the vault's thread does."""
         for _ in range(round(days * DAY / RECORD_INTERVAL)):
             self.uptime += RECORD_INTERVAL
-            self.ledger.record_life()
+            self.ledger.record_running_time()
 
     def told(self, period: int) -> None:
         self.epoch += 1
@@ -87,7 +87,7 @@ def test_the_fleet_s_signature_and_a_year_of_running_time_open_a_period(device: 
     assert spending.of_period is not None
     assert spending.of_period.period.number == 1
     assert spending.of_period.epsilon < 0.5 < spending.epsilon, "earlier releases still count"
-    assert audit_account(account_of(device.ledger))[0].epsilon == spending.epsilon
+    assert audit_account(build_account(device.ledger))[0].epsilon == spending.epsilon
     before = device.ledger.spending()
     device.restart()
     assert device.ledger.spending() == before
@@ -139,7 +139,7 @@ def test_without_the_owner_s_permission_there_is_one_budget_for_life(tmp_path: P
     Ledger.create(tmp_path / "ledger.db", OWNER, LIFE)
     ledger = Ledger.open(tmp_path / "ledger.db", OWNER, LIFE)
     ledger.take_up(Mandate(1, LIFE, b"signed", 1))
-    ledger.record_life()
+    ledger.record_running_time()
     assert ledger.charge(bytes(32), SUM)
     assert not ledger.charge(bytes([1]) * 32, SUM)
     assert ledger.spending().of_period is None
@@ -152,7 +152,7 @@ def test_the_period_is_part_of_the_charge_s_link(device: Device) -> None:
     device.lives(366)
     device.told(1)
     assert device.charge(1)
-    account = account_of(device.ledger)
+    account = build_account(device.ledger)
     assert '"period":1' in account.charges[1].stamp
     charges = list(account.charges)
     charges[1] = type(charges[1])(
@@ -202,7 +202,7 @@ def test_a_ledger_with_the_previous_schema_counts_as_the_first_period(tmp_path: 
     reopened = Ledger.open(path, OWNER, LIFE)
     reopened.start_counting(lambda: 0.0)
     reopened.periods.allow_renewal("year")
-    reopened.record_life()
+    reopened.record_running_time()
     spending = reopened.spending()
     assert spending.of_period is not None
     assert spending.of_period.epsilon == spending.epsilon
@@ -214,7 +214,7 @@ def test_an_earlier_period_s_stamp_is_refused(device: Device) -> None:
     device.lives(366)
     device.told(1)
     assert device.charge()
-    with pytest.raises(PrivacyError, match="a charge for period 0 follows one for period 1"):
+    with pytest.raises(PrivacyError, match="out-of-order charge: period 0 follows period 1"):
         device.ledger._spent.add(SUM, Mandate(2, LIFE).stamp(0))
 
 
@@ -223,7 +223,7 @@ def test_a_charge_has_the_paying_period_s_stamp_and_not_the_task_s(device: Devic
     device.told(9)
     assert device.charge()
     (charge,) = device.ledger.charges()
-    assert Stamp(1, promise_of(LIFE), 0).text == charge[2]
+    assert Stamp(1, promise_from_budget(LIFE), 0).text == charge[2]
     assert '"period"' not in charge[2]
 
 
@@ -232,12 +232,12 @@ def test_a_new_task_renumbers_a_period_s_account() -> None:
     budget = Budget(0.5, 1e-5, "record", "add-remove")
     one, other = (GaussianSum(120**2, 1000, Units((span,))) for span in ((0, 4), (5, 9)))
     spent = ChargeTotals(budget, None)
-    spent.begin(Mandate(1, budget))
-    spent.open(1)
+    spent.begin_task(Mandate(1, budget))
+    spent.begin_period(1)
     spent.add(one, Mandate(1, budget).stamp(1))
-    assert spent.payable(other) == other.units
-    spent.begin(Mandate(2, budget))
-    assert spent.payable(other) is None, "any record may have been charged already"
+    assert spent.payable_units(other) == other.units
+    spent.begin_task(Mandate(2, budget))
+    assert spent.payable_units(other) is None, "any record may have been charged already"
 
 
 def test_a_statement_mentions_that_its_budget_renews(device: Device) -> None:

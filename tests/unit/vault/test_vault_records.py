@@ -43,35 +43,35 @@ def ledger_path(tmp_path: Path) -> Path:
 def make(records: Records, ledger_path: Path) -> Iterator[MakeVault]:
     created: list[Vault] = []
 
-    def vault(
-        one: Scheme | None = None,
+    def make_vault(
+        candidate: Scheme | None = None,
         *,
         scaling: Scaling = "declared",
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
-        over: Records | None = None,
+        device_records: Records | None = None,
     ) -> Vault:
         created.append(
             build(
-                records=records if over is None else over,
+                records=records if device_records is None else device_records,
                 kernel=Softmax(FEATURES, CLASSES),
-                terms=RecordTerms("golf", one or scheme("privunit", FEATURES, CLASSES, 2.0), scaling),
+                terms=RecordTerms("golf", candidate or scheme("privunit", FEATURES, CLASSES, 2.0), scaling),
                 ledger=ledger or Ledger.open(ledger_path, OWNER, REPLACE),
                 noise=noise or OperatingSystemNoise(),
             )
         )
         return created[-1]
 
-    yield vault
-    for open_one in created:
-        open_one.close()
+    yield make_vault
+    for vault in created:
+        vault.close()
 
 
 def ask(slot: int, kind: str = "record", size: int = 0) -> Query:
     return Query("golf", kind, slot, np.zeros(size))
 
 
-def release_of(vault: Vault, slot: int) -> Release:
+def get_release(vault: Vault, slot: int) -> Release:
     answer = vault.answer(ask(slot))
     assert not isinstance(answer, Refused)
     return answer
@@ -80,19 +80,19 @@ def release_of(vault: Vault, slot: int) -> Release:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_is_charged_once_and_released_once(make: MakeVault, records: Records, name: str) -> None:
     """The same bytes are returned across restarts, however often they are requested; the records' ε does not add up."""
-    one = scheme(name, FEATURES, CLASSES, 2.0)
-    vault = make(one)
-    first = [release_of(vault, slot).value.tobytes() for slot in range(len(records))]
+    candidate = scheme(name, FEATURES, CLASSES, 2.0)
+    vault = make(candidate)
+    first = [get_release(vault, slot).value.tobytes() for slot in range(len(records))]
     assert len(set(first)) == len(records)
     spent = vault.spending()
     assert (spent.charges, spent.releases, spent.epsilon) == (12, 12, 2.0)
     vault.close()
-    vault = make(one)
-    assert [release_of(vault, slot).value.tobytes() for slot in range(len(records))] == first
+    vault = make(candidate)
+    assert [get_release(vault, slot).value.tobytes() for slot in range(len(records))] == first
     assert vault.spending() == spent
-    answer = release_of(vault, 3)
-    assert answer.value.shape == (one.width,)
-    assert answer.step == 2.0**one.exponent
+    answer = get_release(vault, 3)
+    assert answer.value.shape == (candidate.width,)
+    assert answer.step == 2.0**candidate.exponent
 
 
 @pytest.mark.parametrize("slot", [12, 99, -1])
@@ -116,37 +116,37 @@ def test_other_queries_are_refused(make: MakeVault, query: Query) -> None:
 def test_refusals_do_not_depend_on_the_records_content(make: MakeVault, records: Records) -> None:
     other = Records(records.features * 0, np.zeros(len(records), dtype=np.int64))
     answers = []
-    for over in (records, other):
+    for device_records in (records, other):
         ledger = Ledger.in_memory(OWNER, Budget(2.0, 1e-5, "record", "replace-one"))
-        vault = make(over=over, ledger=ledger)
+        vault = make(device_records=device_records, ledger=ledger)
         answers.append([vault.answer(query) for query in (ask(12), ask(-1), ask(0, "gradient"), ask(1, size=2))])
         vault.close()
     assert answers[0] == answers[1]
 
 
 def test_a_charge_without_its_release_pays_for_one(make: MakeVault) -> None:
-    class Dies(OperatingSystemNoise):
-        def words(self, count: int) -> NDArray[np.uint64]:
+    class FailingNoise(OperatingSystemNoise):
+        def random_words(self, count: int) -> NDArray[np.uint64]:
             raise KeyboardInterrupt
 
-    vault = make(noise=Dies())
+    vault = make(noise=FailingNoise())
     with pytest.raises(KeyboardInterrupt):
         vault.answer(ask(5))
     assert (vault.spending().charges, vault.spending().releases) == (1, 0)
     vault.close()
     vault = make()
-    release_of(vault, 5)
+    get_release(vault, 5)
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
 
 
-@pytest.mark.parametrize("other", [("laplace", 2.0), ("privunit", 1.9)], ids=str)
-def test_such_a_charge_does_not_pay_for_other_terms(make: MakeVault, other: tuple[str, float]) -> None:
+@pytest.mark.parametrize("terms", [("laplace", 2.0), ("privunit", 1.9)], ids=str)
+def test_such_a_charge_does_not_pay_for_other_terms(make: MakeVault, terms: tuple[str, float]) -> None:
     vault = make()
     event = RecordReleased(0, "privunit", FEATURES, CLASSES, 2.0)
     assert vault._context.ledger.charge(ask(0).id, event)
-    release_of(vault, 1)
+    get_release(vault, 1)
     vault.close()
-    vault = make(scheme(other[0], FEATURES, CLASSES, other[1]))
+    vault = make(scheme(terms[0], FEATURES, CLASSES, terms[1]))
     with pytest.raises(LedgerError, match="different terms"):
         vault.answer(ask(0))
     refusal = vault.answer(ask(1))  # stored, with the same width, but not as these terms describe it
@@ -158,7 +158,7 @@ def test_such_a_charge_does_not_pay_for_other_terms(make: MakeVault, other: tupl
 def test_another_learner_does_not_release_a_record_again(make: MakeVault) -> None:
     """Another learner's name means another query; the record's ε is spent nevertheless."""
     vault = make()
-    release_of(vault, 0)
+    get_release(vault, 0)
     refusal = vault.answer(Query("gradient-walk", "record", 0, np.zeros(0)))
     assert isinstance(refusal, Refused)
     assert refusal.reason == "budget"
@@ -188,8 +188,8 @@ def test_records_must_fit_the_scheme(make: MakeVault, features: int, classes: in
 def test_a_noise_free_vault_needs_a_ledger_without_a_guarantee(make: MakeVault, records: Records) -> None:
     unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
     vault = make(scheme("exact", FEATURES, CLASSES, None), ledger=unlimited)
-    one = scheme("exact", FEATURES, CLASSES, None)
-    decoded = one.decode(release_of(vault, 4).value[np.newaxis])[0]
+    candidate = scheme("exact", FEATURES, CLASSES, None)
+    decoded = candidate.decode(get_release(vault, 4).value[np.newaxis])[0]
     x = records.features[4] / np.sqrt((records.features[4] ** 2).sum())
     np.testing.assert_allclose(decoded[records.labels[4]], x, atol=1e-8)
     assert vault.spending().epsilon == math.inf
@@ -199,43 +199,43 @@ def test_a_noise_free_vault_needs_a_ledger_without_a_guarantee(make: MakeVault, 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_statement_states_the_guarantee(make: MakeVault, name: str) -> None:
-    one = scheme(name, FEATURES, CLASSES, 2.0)
-    statement = release_of(make(one), 0).statement
+    candidate = scheme(name, FEATURES, CLASSES, 2.0)
+    statement = get_release(make(candidate), 0).statement
     assert (statement.epsilon, statement.delta, statement.unit) == (2.0, 1e-5, "record")
     assert (statement.neighbouring, statement.status) == ("replace-one", Status.PROVED)
     assert "parallel over records" in statement.composition
     assert "0009" in statement.reason
-    words = {
+    fragments = {
         "laplace-copies": "scale 4,",
         "laplace": "scale 1,",
         "privunit": "PrivUnit",
         "krr-privunit": "randomised response",
     }
-    assert words[name] in statement.mechanism
+    assert fragments[name] in statement.mechanism
 
 
 def test_scaling_by_the_training_set_s_extremes_is_refuted(make: MakeVault) -> None:
     """Under a budget with an ε, the vault cannot be built; without one, a release is charged as infinite."""
-    one = scheme("laplace-copies", FEATURES, CLASSES, 2.0)
+    candidate = scheme("laplace-copies", FEATURES, CLASSES, 2.0)
     ledger = Ledger.in_memory(OWNER, REPLACE)
     with pytest.raises(PrivacyError, match="declare the feature ranges"):
-        make(one, scaling="training-min-max", ledger=ledger)
+        make(candidate, scaling="training-min-max", ledger=ledger)
     ledger.close()
     unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "replace-one"))
-    vault = make(one, scaling="training-min-max", ledger=unlimited)
+    vault = make(candidate, scaling="training-min-max", ledger=unlimited)
     assert (vault.statement.status, vault.statement.epsilon) == (Status.REFUTED, 2.0)
     assert "outlier" in vault.statement.reason
-    release_of(vault, 0)
+    get_release(vault, 0)
     assert vault.spending().epsilon == math.inf
 
 
 def test_simulated_noise_is_marked(make: MakeVault) -> None:
     vault = make(noise=SeededNoise(1))
-    assert release_of(vault, 0).simulated
+    assert get_release(vault, 0).simulated
     vault.close()
     vault = make()
-    assert release_of(vault, 0).simulated, "seeded releases stay marked"
-    assert not release_of(vault, 1).simulated
+    assert get_release(vault, 0).simulated, "seeded releases stay marked"
+    assert not get_release(vault, 1).simulated
 
 
 ROWS = [
@@ -263,9 +263,11 @@ def test_a_record_has_exactly_length_one(row: NDArray[np.float64]) -> None:
         unit = l2_unit(row)
         assert unit is not None
         assert abs(sum((number * number for number in unit), Decimal(-1))) < 1e-60
-        along = sum((Fraction(number) * other for number, other in zip(unit, exact, strict=True)), Fraction(0))
+        dot_product = sum(
+            (Fraction(number) * component for number, component in zip(unit, exact, strict=True)), Fraction(0)
+        )
         squares = sum((number**2 for number in exact), Fraction(0))
-        assert abs(along**2 / squares - 1) < Fraction(1, 10**55)
+        assert abs(dot_product**2 / squares - 1) < Fraction(1, 10**55)
 
 
 @pytest.mark.parametrize("row", [np.zeros(3), np.array([1.0, math.nan, 0.0]), np.array([math.inf, 1.0, 1.0])])
@@ -277,9 +279,9 @@ def test_a_record_without_a_direction_is_zero(row: NDArray[np.float64]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("classes", [2, 10])
 def test_a_zero_record_gets_the_same_noise(name: str, classes: int) -> None:
-    one = scheme(name, 5, classes, 2.0)
-    values = RecordMechanism(one).apply(Records(np.zeros((1, 5)), np.array([1])), OperatingSystemNoise())
-    assert values.shape == (one.width,)
+    candidate = scheme(name, 5, classes, 2.0)
+    values = RecordMechanism(candidate).apply(Records(np.zeros((1, 5)), np.array([1])), OperatingSystemNoise())
+    assert values.shape == (candidate.width,)
     assert np.abs(values[1:]).max() > 0
 
 
@@ -289,19 +291,21 @@ def test_two_records_are_within_the_sensitivity_and_the_scale_covers_it(
 ) -> None:
     """With the same noise for two records, the releases' difference is the exact values' difference."""
     for features, epsilon in ((1, 0.01), (5, 1.0), (785, 7.3)):
-        one = kind(features, classes, epsilon)
+        candidate = kind(features, classes, epsilon)
         rng = np.random.default_rng(features)
         row = rng.normal(size=(1, features))
         pairs = [(Records(row, np.array([0])), Records(-row, np.array([0])))]
         pairs += [(Records(row, np.array([0])), Records(rng.normal(size=(1, features)), np.array([1])))]
         distances = []
-        for here, there in pairs:
-            ours, theirs = (RecordMechanism(one).apply(record, SeededNoise(3)) for record in (here, there))
-            distances.append(int(np.abs(ours - theirs).sum()))
-        assert max(distances) <= one.sensitivity
-        assert distances[0] >= one.sensitivity * (1 - 2.0**-14)
-        assert Fraction(one.sensitivity, one.scale) <= Fraction(epsilon)
-        assert Fraction(one.sensitivity, one.scale) >= Fraction(epsilon) * (1 - Fraction(1, 2**12))
+        for first, second in pairs:
+            first_release, second_release = (
+                RecordMechanism(candidate).apply(record, SeededNoise(3)) for record in (first, second)
+            )
+            distances.append(int(np.abs(first_release - second_release).sum()))
+        assert max(distances) <= candidate.sensitivity
+        assert distances[0] >= candidate.sensitivity * (1 - 2.0**-14)
+        assert Fraction(candidate.sensitivity, candidate.scale) <= Fraction(epsilon)
+        assert Fraction(candidate.sensitivity, candidate.scale) >= Fraction(epsilon) * (1 - Fraction(1, 2**12))
 
 
 @pytest.mark.parametrize("classes, epsilon", [(2, 1.0), (3, 0.3), (10, 4.0)])
@@ -327,10 +331,10 @@ def test_answers_weights_are_within_the_ratio(classes: int) -> None:
 
 @pytest.mark.parametrize("epsilon", [2.0**-16, 0.1, 1.0, 3.7, 12.0, 50.0, 499.9])
 def test_a_release_s_two_parts_cost_its_epsilon_together(epsilon: float) -> None:
-    one = LabelledPrivUnit(4, 3, epsilon)
-    q = _tail(one.features, one.cap.gamma)[0]
-    features = math.log(one.cap.inside) - math.log(2**128 - one.cap.inside) + math.log1p(-q) - math.log(q)
-    label = math.log(one.label.true_weight) - math.log(one.label.other_weight)
+    candidate = LabelledPrivUnit(4, 3, epsilon)
+    q = _tail(candidate.features, candidate.cap.gamma)[0]
+    features = math.log(candidate.cap.inside) - math.log(2**128 - candidate.cap.inside) + math.log1p(-q) - math.log(q)
+    label = math.log(candidate.label.true_weight) - math.log(candidate.label.other_weight)
     assert label + features <= epsilon
     assert label + features > epsilon - 2e-7 or epsilon > 30
 

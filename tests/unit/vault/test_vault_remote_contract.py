@@ -48,16 +48,16 @@ def question(slot: int, kind: str = "gradient", point: Any = None) -> Query:
     return Query("clipd2p", kind, slot, np.zeros(SIZE) if point is None else np.asarray(point, dtype=np.float64))
 
 
-def release_of(answer: Answer) -> Release:
+def get_release(answer: Answer) -> Release:
     assert not isinstance(answer, Refused)
     return answer
 
 
 def test_the_same_query_has_the_same_answer_across_a_restart(front: MakeFront) -> None:
-    first = release_of(front().answer(question(0)))
+    first = get_release(front().answer(question(0)))
     vault = front()
     for again in (question(0), question(0, point=np.ones(SIZE))):
-        answer = release_of(vault.answer(again))
+        answer = get_release(vault.answer(again))
         assert answer.value.tobytes() == first.value.tobytes()
         assert (answer.query_id, answer.step, answer.simulated) == (first.query_id, first.step, False)
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
@@ -65,13 +65,13 @@ def test_the_same_query_has_the_same_answer_across_a_restart(front: MakeFront) -
 
 def test_another_query_has_other_noise(front: MakeFront) -> None:
     vault = front()
-    values = {release_of(vault.answer(question(slot))).value.tobytes() for slot in range(3)}
+    values = {get_release(vault.answer(question(slot))).value.tobytes() for slot in range(3)}
     assert len(values) == 3
 
 
 def test_a_spent_budget_is_refused_and_old_answers_are_still_returned(front: MakeFront) -> None:
     vault = front(releases=3)
-    first = [release_of(vault.answer(question(slot))).value.tobytes() for slot in range(3)]
+    first = [get_release(vault.answer(question(slot))).value.tobytes() for slot in range(3)]
     spent = vault.spending()
     assert 1.99 < spent.epsilon <= 2.0
     for slot in (3, 4, 2**63 - 1):
@@ -80,7 +80,7 @@ def test_a_spent_budget_is_refused_and_old_answers_are_still_returned(front: Mak
         assert (refusal.reason, refusal.query_id) == ("budget", question(slot).id)
     assert vault.spending() == spent
     vault = front(releases=3)
-    assert [release_of(vault.answer(question(slot))).value.tobytes() for slot in range(3)] == first
+    assert [get_release(vault.answer(question(slot))).value.tobytes() for slot in range(3)] == first
     assert vault.spending() == spent
 
 
@@ -106,13 +106,13 @@ def test_invalid_queries_cost_nothing(front: MakeFront, query: Query) -> None:
 
 
 def test_without_records_noise_is_still_added(front: MakeFront) -> None:
-    vault = front(over=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
-    assert np.abs(release_of(vault.answer(question(0))).value).max() > 0
+    vault = front(device_records=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
+    assert np.abs(get_release(vault.answer(question(0))).value).max() > 0
     assert vault.spending().charges == 1
 
 
 def test_every_number_is_on_the_grid(front: MakeFront) -> None:
-    release = release_of(front().answer(question(0)))
+    release = get_release(front().answer(question(0)))
     assert release.value.dtype == np.int64
     assert release.value.shape == (SIZE,)
     assert np.frexp(release.step)[0] == 0.5
@@ -128,13 +128,13 @@ def test_the_guarantee_is_the_vault_s(front: MakeFront) -> None:
         "record",
         Status.PROVED,
     )
-    assert release_of(vault.answer(question(0))).statement == statement
+    assert get_release(vault.answer(question(0))).statement == statement
 
 
 def test_the_ledger_s_content_is_available(front: MakeFront) -> None:
     vault = front()
     empty = vault.tip()
-    release_of(vault.answer(question(0)))
+    get_release(vault.answer(question(0)))
     tip = vault.tip()
     assert (empty.charges, tip.charges, tip.released) == (0, 1, 1)
     assert vault.mark(0, 0) == empty.mark
@@ -145,5 +145,5 @@ def test_the_ledger_s_content_is_available(front: MakeFront) -> None:
 async def test_a_query_returns_its_answer(front: MakeFront) -> None:
     vault = front()
     first, second = await asyncio.gather(vault.ask(question(0)), vault.ask(question(0)))
-    assert release_of(first).value.tobytes() == release_of(second).value.tobytes()
+    assert get_release(first).value.tobytes() == get_release(second).value.tobytes()
     assert vault.spending().charges == 1

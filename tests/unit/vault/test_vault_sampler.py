@@ -25,7 +25,7 @@ class Script:
         self._words = iter(words)
         self.drawn = 0
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def random_words(self, count: int) -> NDArray[np.uint64]:
         self.drawn += count
         return np.array([next(self._words) for _ in range(count)], dtype=np.uint64)
 
@@ -111,7 +111,7 @@ def test_values_depend_only_on_the_noise() -> None:
     """The same words yield the same values, whatever was drawn before, by whichever sampler."""
     DiscreteGaussianSampler(3, SeededNoise(1)).draw(1000)
     for sigma in (3, 5000):
-        words = SeededNoise(21).words(4000).tolist()
+        words = SeededNoise(21).random_words(4000).tolist()
         first, second = (DiscreteGaussianSampler(sigma, Script(words)).draw(900) for _ in range(2))
         np.testing.assert_array_equal(first, second)
         other = DiscreteGaussianSampler(sigma, SeededNoise(22)).draw(900)
@@ -212,7 +212,7 @@ def test_every_prefix_of_an_acceptance_is_decided_exactly(word: int) -> None:
 
 def test_the_fast_path_needs_no_further_words() -> None:
     """An attempt takes three words and rarely fails: a release's cost does not depend on a record."""
-    noise = Script(SeededNoise(30).words(10_000).tolist())
+    noise = Script(SeededNoise(30).random_words(10_000).tolist())
     DiscreteGaussianSampler(5000, noise).draw(650)
     assert noise.drawn <= 3 * (650 + 650 // 64 + 8)
 

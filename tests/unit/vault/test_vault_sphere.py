@@ -29,7 +29,7 @@ def unit(dimension: int) -> NDArray[np.float64]:
     return row
 
 
-def drawn(
+def draw_points(
     cap: Cap, inside: bool, count: int, *, seed: int = 1, rows: int | None = None, offset: int = 0
 ) -> NDArray[np.float64]:
     """Draw `count` exact points around a fixed direction, float64[count, D]."""
@@ -53,7 +53,7 @@ def heights(dimension: int, t: NDArray[np.float64]) -> NDArray[np.float64]:
 @pytest.mark.parametrize("inside", [True, False], ids=["cap", "rest"])
 def test_heights_follow_the_law_in_the_cap_and_in_the_rest(dimension: int, epsilon: float, inside: bool) -> None:
     cap = best_cap(dimension, epsilon)
-    t = drawn(cap, inside, 800) @ unit(dimension)
+    t = draw_points(cap, inside, 800) @ unit(dimension)
     assert (t >= cap.gamma - 1e-9).all() if inside else (t < cap.gamma + 1e-9).all()
     edge = float(heights(dimension, np.array(cap.gamma)))
     span = (edge, 1.0) if inside else (0.0, edge)
@@ -72,7 +72,7 @@ def test_heights_follow_the_law_in_the_cap_and_in_the_rest(dimension: int, epsil
 def test_all_sides_around_the_direction_are_equally_likely(inside: bool) -> None:
     """In ℝ³ the angle around u is uniform."""
     cap, u = best_cap(3, 3.0), unit(3)
-    points = drawn(cap, inside, 1500, seed=2)
+    points = draw_points(cap, inside, 1500, seed=2)
     np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
     first = np.linalg.svd(u[np.newaxis])[2][1]
     angles = np.arctan2(points @ np.cross(u, first), points @ first)
@@ -100,7 +100,7 @@ def test_the_direction_may_occupy_part_of_the_space() -> None:
     cap, u = best_cap(9, 6.0), np.zeros(9)
     u[3:6] = unit(3)
     for inside in (True, False):
-        points = drawn(cap, inside, 600, rows=3, offset=3)
+        points = draw_points(cap, inside, 600, rows=3, offset=3)
         np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
         assert ((points @ u >= cap.gamma) == inside).all()
         rest = points - np.outer(points @ u, u)
@@ -109,18 +109,18 @@ def test_the_direction_may_occupy_part_of_the_space() -> None:
 
 @pytest.mark.parametrize("dimension, epsilon", [(1, 1.0), (2, 2.0), (57, 5.0)])
 def test_exact_releases_agree_with_the_simulator(dimension: int, epsilon: float) -> None:
-    one, u = PrivUnit(dimension, 2, epsilon), unit(dimension)
-    mechanism, noise = RecordMechanism(one), SeededNoise(9)
+    scheme, u = PrivUnit(dimension, 2, epsilon), unit(dimension)
+    mechanism, noise = RecordMechanism(scheme), SeededNoise(9)
     record = Records(3.7 * u[np.newaxis], np.array([0]))
     exact = np.array([mechanism.apply(record, noise) for _ in range(900)])
     labels = np.zeros(30_000, dtype=np.int64)
-    floats = simulate(one, np.tile(u, (30_000, 1)), labels, np.random.default_rng(4))
-    t, expected = (one.decode(values)[:, 0] @ -u * one.cap.mean for values in (exact, floats))
-    assert abs((t > one.cap.gamma / 2).mean() - (expected > one.cap.gamma / 2).mean()) < 6.5 / math.sqrt(900)
+    floats = simulate(scheme, np.tile(u, (30_000, 1)), labels, np.random.default_rng(4))
+    t, expected = (scheme.decode(values)[:, 0] @ -u * scheme.cap.mean for values in (exact, floats))
+    assert abs((t > scheme.cap.gamma / 2).mean() - (expected > scheme.cap.gamma / 2).mean()) < 6.5 / math.sqrt(900)
     if dimension > 1:
         assert kstest(t, expected).pvalue > 1e-6
-    error = ((one.decode(exact)[:, 0] + u) ** 2).sum(axis=1)
-    assert abs(error.mean() - one.error) < 6.5 * error.std() / math.sqrt(900)
+    error = ((scheme.decode(exact)[:, 0] + u) ** 2).sum(axis=1)
+    assert abs(error.mean() - scheme.error) < 6.5 * error.std() / math.sqrt(900)
 
 
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (2, 9.0), (3, 2.0), (57, 5.0), (57, 80.0)])
@@ -144,7 +144,7 @@ def test_more_bits_never_change_a_decision(dimension: int, epsilon: float, insid
                     results.clear()
             tape.rewind()
         assert results
-        assert all(again == results[0] for again in results)
+        assert all(result == results[0] for result in results)
 
 
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (3, 4.0), (5, 1.0)])
@@ -163,15 +163,15 @@ def test_the_law_does_not_change_if_few_decisions_are_made_at_first(
     levels: list[int] = []
     rewind = Tape.rewind
 
-    def counted(tape: Tape) -> None:
+    def record_level(tape: Tape) -> None:
         rewind(tape)
         levels.append(tape.level)
 
-    monkeypatch.setattr(Tape, "rewind", counted)
+    monkeypatch.setattr(Tape, "rewind", record_level)
     cap = best_cap(dimension, epsilon)
     edge = float(heights(dimension, np.array(cap.gamma)))
     for inside, low, high in ((True, edge, 1.0), (False, 0.0, edge)):
-        t = drawn(cap, inside, 250, seed=8) @ unit(dimension)
+        t = draw_points(cap, inside, 250, seed=8) @ unit(dimension)
         assert kstest(t, lambda t, low=low, high=high: (heights(dimension, t) - low) / (high - low)).pvalue > 1e-6
     assert len(levels) > 500
     assert max(levels) >= 3
@@ -184,10 +184,10 @@ def test_a_tape_yields_the_same_numbers_with_more_bits() -> None:
         first = [tape.uniform() for _ in range(600)]
         tape.rewind()
         second = [tape.uniform() for _ in range(600)]
-        moved = [(b - a) * 2**193 for a, b in zip(first, second, strict=True)]  # uniform on (-1, 1)
-    assert all(abs(index) < 1 for index in moved)
-    assert abs(np.mean([float(index) for index in moved])) < 6.5 / math.sqrt(3 * 600)
-    assert len(set(moved)) == 600
+        shifts = [(b - a) * 2**193 for a, b in zip(first, second, strict=True)]  # uniform on (-1, 1)
+    assert all(abs(index) < 1 for index in shifts)
+    assert abs(np.mean([float(index) for index in shifts])) < 6.5 / math.sqrt(3 * 600)
+    assert len(set(shifts)) == 600
     assert 0.4 < sum(second) / 600 < 0.6
 
 
@@ -218,19 +218,21 @@ def test_measured_ratios_stay_within_epsilon(
 ) -> None:
     """Opposite records and a zero record: no cell, and no predefined set of cells, exceeds e^ε; one reaches it."""
     monkeypatch.setattr(PrivUnit, "exponent", CELLS)
-    one = PrivUnit(dimension, classes, epsilon)
-    mechanism, noise, count = RecordMechanism(one), OperatingSystemNoise(), 1000
+    scheme = PrivUnit(dimension, classes, epsilon)
+    mechanism, noise, count = RecordMechanism(scheme), OperatingSystemNoise(), 1000
     x = np.eye(dimension)[:1] * 2.0
     candidates = [Records(x, np.array([1])), Records(-x, np.array([1])), Records(0 * x, np.array([1]))]
     drawn = [[mechanism.apply(record, noise).tobytes() for _ in range(2 * count)] for record in candidates]
     first, second = ([Counter(values[half * count :][:count]) for values in drawn] for half in (0, 1))
     allowed = math.exp(epsilon)
-    for mine, other in permutations(range(3), 2):
-        chosen = {cell for cell in first[mine] if first[mine][cell] > first[other][cell]}
-        for cells in [*({cell} for cell in first[mine]), chosen]:
-            here, there = (sum(second[law][cell] for cell in cells) for law in (mine, other))
-            assert here <= allowed * there + 7 * math.sqrt(allowed * (1 + allowed) * max(there, 10))
+    for first_law, second_law in permutations(range(3), 2):
+        chosen = {cell for cell in first[first_law] if first[first_law][cell] > first[second_law][cell]}
+        for cells in [*({cell} for cell in first[first_law]), chosen]:
+            first_count, second_count = (sum(second[law][cell] for cell in cells) for law in (first_law, second_law))
+            assert first_count <= allowed * second_count + 7 * math.sqrt(
+                allowed * (1 + allowed) * max(second_count, 10)
+            )
     index = dimension if classes == 3 else 0
-    edge = 2.0**-CELLS * max(one.cap.gamma, 0.3)
+    edge = 2.0**-CELLS * max(scheme.cap.gamma, 0.3)
     top = [sum(np.frombuffer(cell, np.int64)[index] >= edge for cell in values) for values in drawn[:2]]
     assert top[0] > 0.75 * allowed * top[1]

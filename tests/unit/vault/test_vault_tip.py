@@ -7,7 +7,7 @@ from pathlib import Path
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.accounting.units import Units
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import Stored
+from sottovoce.vault.budget import StoredRelease
 
 BUDGET = Budget(8.0, 1e-5, "record", "add-remove")
 EVENT = GaussianSum(10**6, 4000, Units(((0, 3),)))
@@ -21,7 +21,7 @@ def charge_query(ledger: Ledger, number: int, value: bytes | None = None) -> Non
     """Charge a query, and store its release if there is one."""
     assert ledger.charge(query(number), EVENT)
     if value is not None:
-        ledger.store(query(number), Stored(0, value, False))
+        ledger.store(query(number), StoredRelease(0, value, False))
 
 
 def test_the_head_increases_with_every_charge_and_every_release() -> None:
@@ -30,7 +30,7 @@ def test_the_head_increases_with_every_charge_and_every_release() -> None:
     for number in range(1, 4):
         charge_query(ledger, number)
         tips.append(ledger.tip())
-        ledger.store(query(number), Stored(0, b"noise%d.." % number, False))
+        ledger.store(query(number), StoredRelease(0, b"noise%d.." % number, False))
         tips.append(ledger.tip())
     assert [(tip.charges, tip.released) for tip in tips] == [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (3, 2), (3, 3)]
     assert len({tip.mark for tip in tips}) == len(tips)
@@ -53,7 +53,7 @@ def test_a_late_release_changes_no_sent_head() -> None:
     charge_query(ledger, 1)
     charge_query(ledger, 2, b"noise...")
     tip = ledger.tip()
-    ledger.store(query(1), Stored(0, b"late....", False))
+    ledger.store(query(1), StoredRelease(0, b"late....", False))
     assert ledger.tip() == tip
 
 
@@ -62,11 +62,11 @@ def test_copies_make_the_same_charges_and_different_marks(tmp_path: Path) -> Non
     Ledger.create(paths[0], "a" * 32, BUDGET)
     shutil.copy(*paths)
     with ExitStack() as stack:
-        one, other = (stack.enter_context(closing(Ledger.open(path, "a" * 32, BUDGET))) for path in paths)
-        for ledger in (one, other):
+        first, second = (stack.enter_context(closing(Ledger.open(path, "a" * 32, BUDGET))) for path in paths)
+        for ledger in (first, second):
             charge_query(ledger, 1)
-        assert one.tip() == other.tip()
-        one.store(query(1), Stored(0, b"noise...", False))
-        other.store(query(1), Stored(0, b"another.", False))
-        assert one.head() == other.head()
-        assert one.tip().mark != other.tip().mark
+        assert first.tip() == second.tip()
+        first.store(query(1), StoredRelease(0, b"noise...", False))
+        second.store(query(1), StoredRelease(0, b"another.", False))
+        assert first.head() == second.head()
+        assert first.tip().mark != second.tip().mark

@@ -52,7 +52,7 @@ class Machine:
             terms=GradientTerms("clipd2p", 48, 0.5, (FIRST, FIRST + 3652)),
             ledger=self.ledger,
             noise=OperatingSystemNoise(),
-            followed=GrowingRecords(lambda: records, self.days),
+            growing_records=GrowingRecords(lambda: records, self.days),
         )
         return self
 

@@ -27,7 +27,7 @@ STEPS, CLIP = 3, 0.5
 Make = Callable[..., Vault]
 
 
-def records(days: list[int]) -> Records:
+def make_records(days: list[int]) -> Records:
     """Make one record for each entry, which is its day."""
     generator = np.random.default_rng(7)
     count = len(days)
@@ -36,9 +36,9 @@ def records(days: list[int]) -> Records:
     )
 
 
-def vault(held: Records, ledger: Ledger, windows: tuple[int, int] | None) -> Vault:
+def make_vault(records: Records, ledger: Ledger, windows: tuple[int, int] | None) -> Vault:
     return build(
-        records=held,
+        records=records,
         kernel=KERNEL,
         terms=GradientTerms("clipd2p", STEPS, CLIP, windows),
         ledger=ledger,
@@ -46,23 +46,23 @@ def vault(held: Records, ledger: Ledger, windows: tuple[int, int] | None) -> Vau
     )
 
 
-def book(unit: str, epsilon: float | None = 2.0) -> Ledger:
+def make_ledger(unit: str, epsilon: float | None = 2.0) -> Ledger:
     return Ledger.in_memory("meter-17", Budget(epsilon, 1e-5, unit, "add-remove"))
 
 
-def ask(made: Vault, slot: int) -> Release | Refused:
-    return made.answer(Query("clipd2p", "gradient", slot, POINT))
+def ask(vault: Vault, slot: int) -> Release | Refused:
+    return vault.answer(Query("clipd2p", "gradient", slot, POINT))
 
 
 def test_a_window_pays_for_the_releases_that_include_it() -> None:
-    ledger = book("window")
-    first = vault(records([0, 0, 1, 2]), ledger, (0, 2))
+    ledger = make_ledger("window")
+    first = make_vault(make_records([0, 0, 1, 2]), ledger, (0, 2))
     for slot in range(STEPS):
         assert not isinstance(ask(first, slot), Refused)
     spent = ledger.spending().epsilon
     assert 1.9 < spent <= 2.0
     assert isinstance(ask(first, STEPS), Refused), "days 0 to 2 have nothing left"
-    later = vault(records([0, 0, 1, 2, 3, 3]), ledger, (0, 3))
+    later = make_vault(make_records([0, 0, 1, 2, 3, 3]), ledger, (0, 3))
     release = ask(later, STEPS)
     assert not isinstance(release, Refused), "day 3 is new and pays for itself"
     assert ledger.spending().epsilon == spent
@@ -74,29 +74,29 @@ def test_a_window_pays_for_the_releases_that_include_it() -> None:
 
 def test_time_alone_renews_nothing() -> None:
     """A wider declared range without new days of data adds nothing: the old days stay spent."""
-    ledger = book("window")
-    tested_vault = vault(records([0, 1]), ledger, (0, 1))
+    ledger = make_ledger("window")
+    vault = make_vault(make_records([0, 1]), ledger, (0, 1))
     for slot in range(STEPS):
-        ask(tested_vault, slot)
-    assert isinstance(ask(vault(records([0, 1]), ledger, (0, 1)), 90), Refused)
+        ask(vault, slot)
+    assert isinstance(ask(make_vault(make_records([0, 1]), ledger, (0, 1)), 90), Refused)
 
 
-def test_windows_without_budget_are_not_included(seen: list[int]) -> None:
-    ledger = book("window")
-    early = vault(records([4, 4]), ledger, (0, 4))
+def test_windows_without_budget_are_not_included(read_windows: list[int]) -> None:
+    ledger = make_ledger("window")
+    early = make_vault(make_records([4, 4]), ledger, (0, 4))
     for slot in range(STEPS):
         ask(early, slot)
-    seen.clear()
-    assert not isinstance(ask(vault(records([4, 5, 4, 5, 6]), ledger, (0, 5)), STEPS), Refused)
-    assert seen == [5, 5], "day 4 is spent, and day 6 is not declared"
+    read_windows.clear()
+    assert not isinstance(ask(make_vault(make_records([4, 5, 4, 5, 6]), ledger, (0, 5)), STEPS), Refused)
+    assert read_windows == [5, 5], "day 4 is spent, and day 6 is not declared"
 
 
 def test_no_window_ever_exceeds_the_budget() -> None:
-    ledger = book("window")
+    ledger = make_ledger("window")
     for last in range(12):
-        tested_vault = vault(records(list(range(last + 1))), ledger, (max(0, last - 5), last))
+        vault = make_vault(make_records(list(range(last + 1))), ledger, (max(0, last - 5), last))
         for slot in range(2):
-            ask(tested_vault, 10 * last + slot)
+            ask(vault, 10 * last + slot)
     for day in range(12):
         assert ledger.epsilon_spent(Units(((day, day),))) <= 2.0
     assert ledger.epsilon_spent(Units(((50, 50),))) == 0.0
@@ -106,7 +106,7 @@ def test_no_window_ever_exceeds_the_budget() -> None:
 @pytest.mark.parametrize("unit", ["window", "device"])
 @pytest.mark.parametrize("copies", [1, 40])
 def test_a_unit_adds_at_most_the_clip_however_many_records_it_has(unit: str, copies: int) -> None:
-    sample = records([3] * copies)
+    sample = make_records([3] * copies)
     sample = replace(sample, windows=sample.windows if unit == "window" else None)
     mechanism = exact_sum(clip=CLIP, size=KERNEL.size)
     program = GradientSum(KERNEL, mechanism, unit, EVERY)
@@ -119,7 +119,7 @@ def test_a_unit_adds_at_most_the_clip_however_many_records_it_has(unit: str, cop
 def test_a_window_does_not_depend_on_other_windows_records() -> None:
     program = GradientSum(KERNEL, exact_sum(clip=None, size=KERNEL.size), "window", EVERY)
     query = Query("clipd2p", "gradient", 0, POINT)
-    together = unit_records(records([1, 0, 1, 2, 0]), "window")
+    together = unit_records(make_records([1, 0, 1, 2, 0]), "window")
     rows = np.concatenate(list(program.compute(query, together)))
     for day, row in zip([0, 1, 2], rows, strict=True):
         (alone,) = program.compute(query, together.select_units(Units(((day, day),))))
@@ -142,8 +142,8 @@ def test_a_window_does_not_depend_on_its_records_order() -> None:
 
 @pytest.mark.parametrize("days", [[], [0, 1]])
 def test_a_device_adds_the_same_noise_with_or_without_records(days: list[int]) -> None:
-    tested_vault = vault(records(days), book("device"), None)
-    release = ask(tested_vault, 0)
+    vault = make_vault(make_records(days), make_ledger("device"), None)
+    release = ask(vault, 0)
     assert isinstance(release, object)
     assert not isinstance(release, Refused)
     deviation = float(np.std(release.value * release.step))
@@ -152,9 +152,9 @@ def test_a_device_adds_the_same_noise_with_or_without_records(days: list[int]) -
 
 
 def test_a_window_unit_requires_records_with_windows() -> None:
-    sample = replace(records([1, 2]), windows=None)
+    sample = replace(make_records([1, 2]), windows=None)
     with pytest.raises(DataError, match="windows"):
-        vault(sample, book("window"), (0, 9))
+        make_vault(sample, make_ledger("window"), (0, 9))
 
 
 @pytest.mark.parametrize("unit", ["window", "device"])
@@ -162,7 +162,7 @@ def test_published_records_are_bounded_record_by_record(unit: str) -> None:
     ledger = Ledger.in_memory("meter-17", Budget(2.0, 1e-5, unit, "replace-one"))
     with pytest.raises(PrivacyError, match=r"privacy\.unit=record"):
         build(
-            records=records([1]),
+            records=make_records([1]),
             kernel=None,
             terms=RecordTerms("golf", scheme("privunit", 3, 4, 2.0), "declared"),
             ledger=ledger,
@@ -172,6 +172,6 @@ def test_published_records_are_bounded_record_by_record(unit: str) -> None:
 
 def test_the_statement_mentions_the_clipped_unit() -> None:
     for unit in ("record", "window", "device"):
-        tested_vault = vault(records([1]), book(unit), (0, 3))
-        assert ("example" if unit == "record" else unit) in tested_vault.statement.mechanism
-        assert tested_vault.statement.unit == unit
+        vault = make_vault(make_records([1]), make_ledger(unit), (0, 3))
+        assert ("example" if unit == "record" else unit) in vault.statement.mechanism
+        assert vault.statement.unit == unit

@@ -12,7 +12,7 @@ from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, LedgerError, PrivacyError
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.pure_sum import PureSum, pure_sum
+from sottovoce.vault.pure_sum import PureSum, calibrate_pure_sum
 from sottovoce.vault.terms.walks import WalkTerms
 
 FEATURES, CLASSES, COUNT = 3, 4, 12
@@ -21,8 +21,8 @@ RNG = np.random.default_rng(7)
 RECORDS = Records(RNG.normal(size=(COUNT, FEATURES)), RNG.integers(0, CLASSES, COUNT))
 
 
-def terms(**changes: Any) -> WalkTerms:
-    usual: dict[str, Any] = {
+def make_terms(**changes: Any) -> WalkTerms:
+    defaults: dict[str, Any] = {
         "learner": "gradient-walk",
         "model": "pegasos",
         "features": FEATURES,
@@ -31,25 +31,31 @@ def terms(**changes: Any) -> WalkTerms:
         "law": "joint",
         "scaling": "declared",
     }
-    return WalkTerms(**{**usual, **changes})
+    return WalkTerms(**{**defaults, **changes})
 
 
-def ledger(epsilon: float | None = 2.0, neighbouring: str = "replace-one") -> Ledger:
+def make_ledger(epsilon: float | None = 2.0, neighbouring: str = "replace-one") -> Ledger:
     return Ledger.in_memory("meter-17", Budget(epsilon, 1e-5, "record", neighbouring))
 
 
-def vault(
-    book: Ledger | None = None, asked: WalkTerms | None = None, *, seed: int = 1, records: Records = RECORDS
+def make_vault(
+    ledger: Ledger | None = None, terms: WalkTerms | None = None, *, seed: int = 1, records: Records = RECORDS
 ) -> Vault:
-    return build(records=records, kernel=None, terms=asked or terms(), ledger=book or ledger(), noise=SeededNoise(seed))
+    return build(
+        records=records,
+        kernel=None,
+        terms=terms or make_terms(),
+        ledger=ledger or make_ledger(),
+        noise=SeededNoise(seed),
+    )
 
 
 def ask(slot: int, point: NDArray[np.float64] | None = None) -> Query:
     return Query("gradient-walk", "gradient", slot, np.zeros(SIZE) if point is None else point)
 
 
-def release_of(room: Vault, query: Query) -> Release:
-    answer = room.answer(query)
+def get_release(vault: Vault, query: Query) -> Release:
+    answer = vault.answer(query)
     assert not isinstance(answer, Refused), answer
     return answer
 
@@ -70,8 +76,8 @@ def reference_sum(point: NDArray[np.float64], model: str, records: Records = REC
 @pytest.mark.parametrize("model", ["pegasos", "logistic"])
 def test_without_noise_the_result_is_the_gradient_and_the_number_of_records(model: str) -> None:
     point = np.random.default_rng(1).normal(size=SIZE) * 5
-    exact = terms(model=model, epsilons=(math.inf,))
-    answer = release_of(vault(ledger(None), exact), ask(0, point))
+    exact = make_terms(model=model, epsilons=(math.inf,))
+    answer = get_release(make_vault(make_ledger(None), exact), ask(0, point))
     assert answer.value.shape == (SIZE + 1,)
     assert answer.value[-1] == COUNT
     np.testing.assert_allclose(answer.value[:-1] * answer.step, reference_sum(point, model), atol=COUNT * answer.step)
@@ -84,7 +90,13 @@ def test_without_noise_the_result_is_the_gradient_and_the_number_of_records(mode
 def test_noise_has_the_equations_scale(law: str, factor: int, visits: int) -> None:
     """For the sum, 2c/ε_r in the paper variant, 2/ε_r jointly; for the mean of n, 2c/(n ε) once, 2c/ε with k = n."""
     for epsilon in visit_epsilons("k-times", visits, 2.0):
-        mechanism = pure_sum(copies=CLASSES, features=FEATURES, law=law, epsilon=epsilon, charged=epsilon)  # type: ignore[arg-type]
+        mechanism = calibrate_pure_sum(
+            copies=CLASSES,
+            features=FEATURES,
+            law=law,  # type: ignore[arg-type]
+            epsilon=epsilon,
+            charged_epsilon=epsilon,
+        )
         assert mechanism.scale / mechanism.unit == pytest.approx(2 * factor * visits / 2.0, rel=1e-4)
         assert mechanism.event.sensitivity == 2 * factor * mechanism.unit
         assert mechanism.event.sensitivity <= mechanism.scale * epsilon
@@ -92,7 +104,10 @@ def test_noise_has_the_equations_scale(law: str, factor: int, visits: int) -> No
 
 def test_two_classes_have_a_single_law() -> None:
     """With one copy, the paper's noise and the joint noise are equal."""
-    laws = [pure_sum(copies=1, features=9, law=law, epsilon=0.7, charged=0.7) for law in ("joint", "copies")]
+    laws = [
+        calibrate_pure_sum(copies=1, features=9, law=law, epsilon=0.7, charged_epsilon=0.7)
+        for law in ("joint", "copies")
+    ]
     assert len({(item.scale, item.exponent) for item in laws}) == 1
     spreads = []
     for item in laws:
@@ -109,7 +124,7 @@ def test_noise_is_added_whether_or_not_hinges_are_active(law: str) -> None:
     far[1] = 1e6
     noise = []
     for point in (np.zeros(SIZE), far.ravel()):
-        answer = release_of(vault(asked=terms(law=law), records=one), ask(0, point))
+        answer = get_release(make_vault(terms=make_terms(law=law), records=one), ask(0, point))
         exact = np.rint(reference_sum(point, "pegasos", one) / answer.step).astype(np.int64)
         assert exact.any() == (not point.any())
         noise.append((answer.value[:-1] - exact).tolist())
@@ -118,56 +133,56 @@ def test_noise_is_added_whether_or_not_hinges_are_active(law: str) -> None:
 
 
 def test_an_unscheduled_visit_is_refused_and_the_budget_is_never_exceeded() -> None:
-    book = ledger()
-    room = vault(book)
+    ledger = make_ledger()
+    vault = make_vault(ledger)
     for slot in range(3):
-        release_of(room, ask(slot))
-        assert book.spending().epsilon == pytest.approx(2.0 * (slot + 1) / 3)
-        assert book.spending().epsilon <= 2.0
-    answer = room.answer(ask(3))
+        get_release(vault, ask(slot))
+        assert ledger.spending().epsilon == pytest.approx(2.0 * (slot + 1) / 3)
+        assert ledger.spending().epsilon <= 2.0
+    answer = vault.answer(ask(3))
     assert isinstance(answer, Refused)
     assert answer.reason == "budget"
-    assert book.spending().charges == 3
+    assert ledger.spending().charges == 3
 
 
 @pytest.mark.parametrize("budget", ["once", "k-times", "halving"])
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 2.0, 50.0])
 def test_every_scheduled_visit_is_affordable(budget: Any, epsilon: float) -> None:
     shares = visit_epsilons(budget, 1 if budget == "once" else 7, epsilon)
-    book = ledger(epsilon)
-    room = vault(book, terms(epsilons=shares))
+    ledger = make_ledger(epsilon)
+    vault = make_vault(ledger, make_terms(epsilons=shares))
     for slot in range(len(shares)):
-        release_of(room, ask(slot))
-    assert book.spending().epsilon <= epsilon
-    assert isinstance(room.answer(ask(len(shares))), Refused)
+        get_release(vault, ask(slot))
+    assert ledger.spending().epsilon <= epsilon
+    assert isinstance(vault.answer(ask(len(shares))), Refused)
 
 
 def test_the_same_visit_has_the_same_answer_at_any_model() -> None:
-    room = vault()
-    first = release_of(room, ask(0))
-    repeated = release_of(room, ask(0, np.ones(SIZE)))
+    vault = make_vault()
+    first = get_release(vault, ask(0))
+    repeated = get_release(vault, ask(0, np.ones(SIZE)))
     assert repeated.value.tobytes() == first.value.tobytes()
-    assert room.spending().charges == 1
+    assert vault.spending().charges == 1
 
 
 @pytest.mark.parametrize(
     "changes", [{"law": "copies"}, {"epsilons": visit_epsilons("halving", 3, 2.0)}, {"epsilons": (1.0,)}]
 )
 def test_a_visit_under_other_terms_is_refused(changes: dict[str, Any]) -> None:
-    book = ledger()
-    release_of(vault(book), ask(0))
-    answer = vault(book, terms(**changes)).answer(ask(0))
+    ledger = make_ledger()
+    get_release(make_vault(ledger), ask(0))
+    answer = make_vault(ledger, make_terms(**changes)).answer(ask(0))
     assert isinstance(answer, Refused)
     assert answer.reason == "terms"
 
 
 def test_a_charge_with_a_lost_release_pays_only_under_its_own_terms() -> None:
-    book = ledger()
-    mechanism = pure_sum(copies=CLASSES, features=FEATURES, law="joint", epsilon=1.0, charged=1.0)
-    assert book.charge(ask(0).id, mechanism.event)
+    ledger = make_ledger()
+    mechanism = calibrate_pure_sum(copies=CLASSES, features=FEATURES, law="joint", epsilon=1.0, charged_epsilon=1.0)
+    assert ledger.charge(ask(0).id, mechanism.event)
     with pytest.raises(LedgerError, match="charged under different terms"):
-        vault(book, terms(epsilons=(0.5, 0.5))).answer(ask(0))
-    assert release_of(vault(book, terms(epsilons=(1.0,))), ask(0)).value.size == SIZE + 1
+        make_vault(ledger, make_terms(epsilons=(0.5, 0.5))).answer(ask(0))
+    assert get_release(make_vault(ledger, make_terms(epsilons=(1.0,))), ask(0)).value.size == SIZE + 1
 
 
 @pytest.mark.parametrize(
@@ -181,23 +196,23 @@ def test_a_charge_with_a_lost_release_pays_only_under_its_own_terms() -> None:
     ],
 )
 def test_an_invalid_query_is_refused_and_costs_nothing(query: Query) -> None:
-    room = vault()
-    answer = room.answer(query)
+    vault = make_vault()
+    answer = vault.answer(query)
     assert isinstance(answer, Refused)
-    assert (answer.reason, room.spending().charges) == ("query", 0)
+    assert (answer.reason, vault.spending().charges) == ("query", 0)
 
 
 def test_a_device_without_records_reports_it_at_no_cost() -> None:
-    room = vault(records=Records(np.empty((0, FEATURES)), np.empty(0, dtype=np.int64)))
-    answer = room.answer(ask(0))
+    vault = make_vault(records=Records(np.empty((0, FEATURES)), np.empty(0, dtype=np.int64)))
+    answer = vault.answer(ask(0))
     assert isinstance(answer, Refused)
-    assert (answer.reason, room.spending().charges) == ("record", 0)
+    assert (answer.reason, vault.spending().charges) == ("record", 0)
 
 
 def test_records_without_a_length_count_as_zero() -> None:
     rows = np.array([[0.0, 0.0, 0.0], [1e308, 1e308, 1e308], [5e-324, 0.0, 0.0], [1e-310, -3e-310, 0.0]])
     records = Records(rows, np.array([0, 1, 2, 3]))
-    answer = release_of(vault(ledger(None), terms(epsilons=(math.inf,)), records=records), ask(0))
+    answer = get_release(make_vault(make_ledger(None), make_terms(epsilons=(math.inf,)), records=records), ask(0))
     result = answer.value[:-1].reshape(CLASSES, FEATURES) * answer.step
     small = np.array([1.0, 0.0, 0.0])
     last = np.array([0.25, -0.75, 0.0])
@@ -207,37 +222,37 @@ def test_records_without_a_length_count_as_zero() -> None:
 
 def test_guarantees_that_do_not_hold_are_refused() -> None:
     with pytest.raises(PrivacyError, match=r"set privacy\.neighbouring=replace-one"):
-        vault(ledger(neighbouring="add-remove"))
+        make_vault(make_ledger(neighbouring="add-remove"))
     with pytest.raises(PrivacyError, match="all visits together cost"):
-        vault(asked=terms(epsilons=(1.0, 1.0, 1e-12)))
+        make_vault(terms=make_terms(epsilons=(1.0, 1.0, 1e-12)))
     with pytest.raises(PrivacyError, match="does not fit this budget"):
-        vault(ledger(None))
+        make_vault(make_ledger(None))
     with pytest.raises(PrivacyError, match="does not fit this budget"):
-        vault(asked=terms(epsilons=(math.inf,)))
-    with pytest.raises(PrivacyError, match="a release that no budget pays for"):
-        vault(asked=terms(scaling="training-min-max"))
+        make_vault(terms=make_terms(epsilons=(math.inf,)))
+    with pytest.raises(PrivacyError, match="leaks information that the budget does not cover"):
+        make_vault(terms=make_terms(scaling="training-min-max"))
     with pytest.raises(PrivacyError, match=r"more noise than the grid allows; increase privacy\.epsilon"):
-        vault(asked=terms(epsilons=visit_epsilons("halving", 60, 2.0)))
+        make_vault(terms=make_terms(epsilons=visit_epsilons("halving", 60, 2.0)))
     with pytest.raises(PrivacyError, match=r"more noise than the grid allows; increase privacy\.epsilon"):
-        vault(asked=terms(epsilons=visit_epsilons("halving", 5000, 2.0)))
+        make_vault(terms=make_terms(epsilons=visit_epsilons("halving", 5000, 2.0)))
     with pytest.raises(PrivacyError, match="smaller than the cost of the release"):
         PureSum(CLASSES, FEATURES, -20, "joint", 2**21, 0.99)
     with pytest.raises(PrivacyError, match="smaller than the cost of the release"):
         PureSum(CLASSES, FEATURES, -20, "none", 0, 5.0)
     with pytest.raises(DataError, match="do not match the 5 features"):
-        vault(asked=terms(features=5))
+        make_vault(terms=make_terms(features=5))
 
 
 def test_the_statement_states_the_guarantee() -> None:
-    proved = vault().statement
+    proved = make_vault().statement
     assert (proved.status, proved.epsilon, proved.neighbouring) == (Status.PROVED, 2.0, "replace-one")
     assert "ε = 2 over 3 visits" in proved.mechanism
-    letter = vault(asked=terms(law="copies")).statement
+    letter = make_vault(terms=make_terms(law="copies")).statement
     assert letter.status == Status.PROVED
     assert "each one-vs-all copy" in letter.mechanism
-    refuted = vault(ledger(None), terms(scaling="training-min-max"))
+    refuted = make_vault(make_ledger(None), make_terms(scaling="training-min-max"))
     assert (refuted.statement.status, refuted.statement.epsilon) == (Status.REFUTED, 2.0)
-    release_of(refuted, ask(0))
+    get_release(refuted, ask(0))
     assert refuted.spending().epsilon == math.inf
 
 

@@ -11,7 +11,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.ridge import ridge
-from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
+from sottovoce.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
 from sottovoce.vault.terms.plugin_scheme import scheme as configured_scheme
 from sottovoce.vault.terms.records import RecordTerms
 
@@ -92,6 +92,6 @@ def build_scheme(config: AgentConfig) -> Scheme:
     if learner.fidelity == "paper":
         return scheme("laplace-copies", features, data.classes, epsilon)
     if learner.perturbation == "best":
-        choose = best_for_ridge if learner.chosen_model == "ridge" else best
+        choose = select_scheme_for_ridge if learner.chosen_model == "ridge" else select_scheme
         return choose(features, data.classes, epsilon)
     return configured_scheme(learner.perturbation, features, data.classes, epsilon)

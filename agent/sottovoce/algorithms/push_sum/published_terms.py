@@ -44,9 +44,9 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
         sampling=FixedSize(1),
         batch=1,
         clip=clip,
-        clipped="example",
+        clip_target="example",
         sigma=sigma * bound,
-        scaled=learner.name == "adad2p",
+        has_relative_noise=learner.name == "adad2p",
     )
 
 
@@ -87,7 +87,7 @@ def _claim(config: AgentConfig, sigma: float, scale: float) -> Claim:
         composition="as published: σ = c₂ √(K ln(1/δ)) / (J ε) after Abadi et al. 2016, Theorem 1, with c₂ = 1",
         epsilon=_formula(config, sigma) if sigma else None,
         delta=config.privacy.delta,
-        refuted=name != "clipd2p",
+        is_refuted=name != "clipd2p",
         reason=_reason(config, sigma),
     )
 

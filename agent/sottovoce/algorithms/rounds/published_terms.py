@@ -62,7 +62,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         ),
         epsilon=privacy.epsilon,
         delta=privacy.delta,
-        refuted=False,
+        is_refuted=False,
         reason=(
             f"{_REASONS[learner.name].format(batch=batch)}; {_assumption(learner.name)}really ε = {total} at "
             f"δ = {privacy.delta:g} for anyone who sees all {rounds * questions} releases of {rounds} rounds"
@@ -74,7 +74,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         sampling=FixedSize(batch),
         batch=batch,
         clip=None if learner.name == "dp-dpsgd" else learner.clip,
-        clipped="batch" if clips_batch else "example",
+        clip_target="batch" if clips_batch else "example",
         sigma=sigma,
     )
 

@@ -10,7 +10,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.vault import Terms
-from sottovoce.vault.lemmas import smoothness_of
+from sottovoce.vault.lemmas import loss_constants
 from sottovoce.vault.terms.chains import ChainTerms
 from sottovoce.vault.terms.gradients import GradientTerms
 
@@ -167,7 +167,7 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: QueryKind) -> float:
         rate = learner.rate * min(1.0, math.sqrt(batch_size(config) / learner.tuned_batch))
         return min(rate, _MAX_SHRINKAGE / learner.regularisation) if learner.regularisation else rate
     try:
-        return 1 / (2 * smoothness_of(kernel).regularised(learner.regularisation).smoothness)
+        return 1 / (2 * loss_constants(kernel).with_regulariser(learner.regularisation).smoothness)
     except PrivacyError:  # a noise-free run may have no lemma; with noise, the vault refuses the query
         return _CHAIN_STEP
 

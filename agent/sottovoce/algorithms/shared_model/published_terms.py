@@ -73,7 +73,7 @@ def published_terms(config: AgentConfig) -> Terms:
         composition="as published: each record is in one release",
         epsilon=epsilon,
         delta=delta,
-        refuted=_is_refuted(config),
+        is_refuted=_is_refuted(config),
         reason=(_ACTIONS_REASON if adaptive else _MODELS_REASON) + _OTHER_REASONS
         if _is_refuted(config)
         else _VALID_REASON,
@@ -120,12 +120,12 @@ def _replacement_terms(config: AgentConfig, batch: int) -> Terms:
             composition="as published: five visits, basic composition, a record in five batches",
             epsilon=config.privacy.epsilon,
             delta=config.privacy.delta,
-            refuted=True,
+            is_refuted=True,
             reason=_REPLACEMENT_REASON,
         ),
         sampling=WithReplacement(batch),
         batch=batch,
         clip=None,
-        clipped="example",
+        clip_target="example",
         sigma=0.0 if math.isinf(epsilon) else sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon,
     )

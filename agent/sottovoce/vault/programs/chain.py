@@ -72,7 +72,7 @@ class Chain:
         step = self.period - 1
         return self.steps.step_globally(global_weights, local, records, number + step, first + step * self.steps.batch)
 
-    def traced(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, Any]:
         """Return the last chain's local model at its start and before its last step, for use in simulations."""
         return dict(
             zip(("local_before", "local_after"), (model.tolist() for model in self._local_models), strict=False)

@@ -35,11 +35,11 @@ class Blocks:
     passes: int
 
     @property
-    def slots(self) -> int:
+    def release_count(self) -> int:
         """Number of releases in all passes."""
         return (len(self.edges) - 1) * self.passes
 
-    def at(self, slot: int) -> Units:
+    def get_units(self, slot: int) -> Units:
         """Return the record numbers in a slot's block."""
         block = slot % (len(self.edges) - 1)
         return Units(((self.edges[block], self.edges[block + 1] - 1),))
@@ -81,9 +81,9 @@ class GradientSum:
         event = self.mechanism.event if self.event is None else self.event
         if not isinstance(self.batches, Blocks):
             return Plan(with_units(event, self.units), self.mechanism, sampling=self.batches)
-        if not 0 <= query.slot < self.batches.slots:
+        if not 0 <= query.slot < self.batches.release_count:
             return Refused(query.id, "budget", "all passes that the privacy budget covers have been completed")
-        return Plan(with_units(event, self.batches.at(query.slot)), self.mechanism)
+        return Plan(with_units(event, self.batches.get_units(query.slot)), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
         """Yield each unit's summed gradients at the query's point, one row per unit, in batches of about a megabyte.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Unproved
+from sottovoce.accounting.events import UnprovedRelease
 from sottovoce.accounting.units import Units, union
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
@@ -72,7 +72,7 @@ class QChain:
             return Refused(query.id, "query", "the weights must be finite numbers")
         if query.slot >= self.passes * self.batches:
             return Refused(query.id, "budget", "all passes over the records have been completed")
-        event = Unproved(self.name, self._touched_units(query))
+        event = UnprovedRelease(self.name, self._touched_units(query))
         if query.kind == "decide":
             return Plan(event, PublicDecision())
         first = self._first if self._local is not None else query.slot
@@ -89,7 +89,7 @@ class QChain:
         self._local = None  # the next chain starts from the release
         return self.steps.step_globally(query.point[size:], local, records, query.slot, self._start(query.slot))
 
-    def traced(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, Any]:
         """Return the last iteration of Algorithm 2 in JSON-serialisable form, for use in simulations."""
         return {name: _arrays_to_lists(fact) for name, fact in self._facts.items()}
 

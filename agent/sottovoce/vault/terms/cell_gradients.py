@@ -13,7 +13,7 @@ from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.cell_context import CellContext
 from sottovoce.vault.cell_guarantee import cell_guarantee
-from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_member import CellMember
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
@@ -57,7 +57,7 @@ class CellGradientTerms:
         def member(verify_signature: Callable[[Statement], None]) -> CellContext:
             return CellContext(
                 self.learner,
-                Member(ledger.owner, self.cell, verify_signature, noise),
+                CellMember(ledger.owner, self.cell, verify_signature, noise),
                 mechanism,
                 kernel.size,
                 lambda point, rows: program.compute(Query(self.learner, "gradient", 0, point), rows),
@@ -68,7 +68,13 @@ class CellGradientTerms:
 
         lifetime: dict[Event, int] = {mechanism.event(self.cell.most): mechanism.rounds} if mechanism.sigma else {}
         return VaultContext(
-            own_records, program, ledger, noise, cell_guarantee(budget, mechanism, self.clip), lifetime, cell=member
+            own_records,
+            program,
+            ledger,
+            noise,
+            cell_guarantee(budget, mechanism, self.clip),
+            lifetime,
+            make_cell=member,
         )
 
     def mechanism(self, kernel: Kernel, budget: Budget, *, by_kernel: bool) -> CellMechanism:

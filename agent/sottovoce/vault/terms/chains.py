@@ -14,7 +14,7 @@ from sottovoce.vault.bounded_point import BoundedPoint, calibrate_point
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import THREAT_MODEL, no_guarantee
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.lemmas import chain_sensitivity, rounding_distance, smoothness_of
+from sottovoce.vault.lemmas import chain_sensitivity, loss_constants, rounding_distance
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.numbering import enrol_records
 from sottovoce.vault.programs.chain import Chain
@@ -70,9 +70,9 @@ class ChainTerms:
     def _mechanism(self, budget: Budget, kernel: Kernel, features: int) -> BoundedPoint | UnprovedPoint:
         if budget.epsilon is None:
             return UnprovedPoint(kernel.size, 0.0, "none")
-        loss = smoothness_of(kernel)
+        loss = loss_constants(kernel)
         distance = chain_sensitivity(
-            loss.regularised(self.regularisation),
+            loss.with_regulariser(self.regularisation),
             step_size=self.step_size,
             batch=self.batch,
             steps=self.period,
@@ -85,7 +85,7 @@ class ChainTerms:
             batch=self.batch,
             steps=self.period,
             loss=loss,
-            regularised=self.regularisation > 0,
+            is_regularised=self.regularisation > 0,
         )
         return calibrate_point(
             distance=distance + rounding,

@@ -4,17 +4,17 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from sottovoce.accounting.events import Event, Unproved
+from sottovoce.accounting.events import Event, UnprovedRelease
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import MAX_SUMMED, Kernel
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact_sum
-from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.guarantee import gradient_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.numbering import blocks_of, number_by_hash
+from sottovoce.vault.numbering import block_bounds, number_by_hash
 from sottovoce.vault.programs.gradient import Blocks, GradientSum
 from sottovoce.vault.sampled_sum import calibrate_sampled
 from sottovoce.vault.sampling import Poisson, Sampling
@@ -51,9 +51,9 @@ class GradientTerms:
             raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
         budget = ledger.budget
         mechanism, program = self.program(
-            kernel, budget, kernel.size, summed=kernel_clips_and_sums(kernel, budget, records)
+            kernel, budget, kernel.size, is_presummed=kernel_clips_and_sums(kernel, budget, records)
         )
-        statement = guarantee(budget, mechanism, self.clip, self.sampling)
+        statement = gradient_guarantee(budget, mechanism, self.clip, self.sampling)
         own_records = unit_records(records, budget.unit)
         if self.sampling == "blocks":
             own_records = number_by_hash(own_records, ledger)
@@ -66,32 +66,34 @@ class GradientTerms:
             return {}
         return {mechanism.event if event is None else event: self.releases}
 
-    def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
+    def program(
+        self, kernel: Kernel, budget: Budget, size: int, *, is_presummed: bool
+    ) -> tuple[ClippedSum, GradientSum]:
         """Return the mechanism for releases of `size` values, and the program that answers queries with it.
 
         Args:
             kernel: the model.
             budget: the ledger's budget.
             size: number of values in a release.
-            summed: whether the kernel clips and sums; see `kernel_clips_and_sums`.
+            is_presummed: whether the kernel clips and sums; see `kernel_clips_and_sums`.
 
         Raises:
             PrivacyError: see `context`.
         """
         if self.sampling != "full":
             check_unit(self.learner, budget)
-        mechanism, event = self._mechanism(budget, self.clip, size, kernel.sum_error if summed else None)
+        mechanism, event = self._mechanism(budget, self.clip, size, kernel.sum_error if is_presummed else None)
         units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
         clip = math.inf if self.clip is None else self.clip
         return mechanism, GradientSum(
-            kernel, mechanism, budget.unit, units, event, self._batches(), clip if summed else None
+            kernel, mechanism, budget.unit, units, event, self._batches(), clip if is_presummed else None
         )
 
     def _mechanism(
         self, budget: Budget, clip: float | None, size: int, sum_error: float | None
     ) -> tuple[ClippedSum, Event]:
         if budget.epsilon is None:
-            return exact_sum(clip=clip, size=size, sum_error=sum_error), Unproved("none")
+            return exact_sum(clip=clip, size=size, sum_error=sum_error), UnprovedRelease("none")
         if clip is None:
             raise PrivacyError(
                 f"learner `{self.learner}` adds no noise, so no ε holds for it; use `clipd2p`, or "
@@ -127,7 +129,7 @@ class GradientTerms:
             case "poisson":
                 return Poisson(self.batch, self.of)
             case "blocks":
-                return Blocks(tuple(blocks_of(max(1, self.of // self.batch)).tolist()), self.releases)
+                return Blocks(tuple(block_bounds(max(1, self.of // self.batch)).tolist()), self.releases)
 
 
 def kernel_clips_and_sums(kernel: Kernel, budget: Budget, records: Records | None) -> bool:

@@ -14,10 +14,10 @@ from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.cell_context import CellContext
 from sottovoce.vault.cell_guarantee import cell_guarantee
-from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_member import CellMember
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact_sum
-from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.guarantee import gradient_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.mean import DeviceMean
@@ -64,14 +64,14 @@ class MeanTerms:
         cell, program = mechanism.cell, DeviceMean(self.profile, None)
 
         def member(verify_signature: Callable[[Statement], None]) -> CellContext:
-            cell_member = Member(ledger.owner, cell, verify_signature, noise)
+            cell_member = CellMember(ledger.owner, cell, verify_signature, noise)
             return CellContext(
                 self.learner, cell_member, mechanism, 0, lambda _, rows: program.vector(rows), records, ledger, noise
             )
 
         lifetime: dict[Event, int] = {mechanism.event(cell.most): mechanism.rounds} if mechanism.sigma else {}
         statement = cell_guarantee(ledger.budget, mechanism, self.profile.bound)
-        return VaultContext(records, program, ledger, noise, statement, lifetime, cell=member)
+        return VaultContext(records, program, ledger, noise, statement, lifetime, make_cell=member)
 
     def mechanism(self, budget: Budget) -> ClippedSum:
         """Return the mechanism with the bound and noise of the only release.
@@ -121,7 +121,7 @@ class MeanTerms:
 
     def _statement(self, budget: Budget, mechanism: ClippedSum) -> PrivacyStatement:
         clip = self.profile.bound
-        statement = guarantee(budget, mechanism, clip)
+        statement = gradient_guarantee(budget, mechanism, clip)
         if not isinstance(mechanism, DiscreteGaussian):
             return replace(statement, mechanism=f"none: the device's exact vector, clipped at {clip:g}")
         return replace(

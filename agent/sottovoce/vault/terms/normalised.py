@@ -6,10 +6,10 @@ from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel
 from sottovoce.kernels.decentralised.normalisation import Rule, row_length
-from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.guarantee import gradient_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs.normalised import NormalisedSum
+from sottovoce.vault.programs.normalised_sum import NormalisedSum
 from sottovoce.vault.terms.base import unit_records
 from sottovoce.vault.terms.gradients import GradientTerms, kernel_clips_and_sums
 from sottovoce.vault.vault import VaultContext
@@ -44,8 +44,8 @@ class NormalisedTerms:
             raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
         budget, sums = ledger.budget, self.sums
         by_kernel = self.rule == "decay" and kernel_clips_and_sums(kernel, budget, records)
-        mechanism, program = sums.program(kernel, budget, row_length(self.rule, kernel.size), summed=by_kernel)
-        statement = guarantee(budget, mechanism, sums.clip, sums.sampling)
+        mechanism, program = sums.program(kernel, budget, row_length(self.rule, kernel.size), is_presummed=by_kernel)
+        statement = gradient_guarantee(budget, mechanism, sums.clip, sums.sampling)
         described = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
         lifetime = sums.lifetime(program, budget)
         own_records = unit_records(records, budget.unit)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.perturbation import OWN, Moments, RecordMechanismPlugin, Scheme, register_scheme
+from sottovoce.perturbation import RESERVED_NAMES, Moments, RecordMechanismPlugin, Scheme, register_scheme
 from sottovoce.perturbation import scheme as own_scheme
 from sottovoce.perturbation.plugin import ReleasingScheme, Words
 from sottovoce.perturbation.scheme import Floats, Values
@@ -17,7 +17,7 @@ class PluginScheme:
 
     Args:
         plugin: the plug-in that provides the scheme.
-        made: the object that the plug-in provides.
+        mechanism: the object that the plug-in provides.
         features: d.
         classes: c.
         epsilon: ε of one release.
@@ -54,7 +54,7 @@ class PluginScheme:
         return self._check_array("decode()", result, np.float64, (len(values), self.copies, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """Return the sums of unbiased estimates. See Scheme.moments."""
+        """Return the sums of the plug-in's estimates, after checking their types and shapes. See Scheme.moments."""
         with guarded(self.plugin, "moments()"):
             result: object = self._inner.moments(values)
         if not isinstance(result, Moments):
@@ -79,7 +79,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
         PrivacyError: if there is no such scheme, or it does not support this d, c and ε.
         PluginError: if the package that provides the scheme is broken.
     """
-    plugin = find(MECHANISM, name, OWN)
+    plugin = find(MECHANISM, name, RESERVED_NAMES)
     if plugin is not None:
         mechanism: RecordMechanismPlugin = load(plugin, RecordMechanismPlugin)
         register_scheme(

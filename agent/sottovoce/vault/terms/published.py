@@ -7,11 +7,11 @@ from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.vault.as_published import PublishedGaussian
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs.published import PublishedSum
+from sottovoce.vault.programs.published_sum import PublishedSum
+from sottovoce.vault.published_gaussian import PublishedGaussian
 from sottovoce.vault.sampling import Sampling
 from sottovoce.vault.terms.base import unit_records
 from sottovoce.vault.vault import VaultContext
@@ -26,7 +26,7 @@ class Claim:
         composition: the rule by which the paper composes its releases.
         epsilon: ε as printed; None if the paper does not state one.
         delta: δ as printed.
-        refuted: whether a counterexample is known; otherwise, the claim is unproved.
+        is_refuted: whether a counterexample is known; otherwise, the claim is unproved.
         reason: reason for the verdict, including the figures that support it.
     """
 
@@ -34,12 +34,12 @@ class Claim:
     composition: str
     epsilon: float | None
     delta: float
-    refuted: bool
+    is_refuted: bool
     reason: str
 
     def statement(self, budget: Budget, noisy: bool) -> PrivacyStatement:
         """Return the privacy statement for such releases, either with noise or as the noise-free baseline."""
-        status = Status.REFUTED if self.refuted else Status.AS_PUBLISHED
+        status = Status.REFUTED if self.is_refuted else Status.AS_PUBLISHED
         return PrivacyStatement(
             unit="record",
             neighbouring=budget.neighbouring,
@@ -63,10 +63,10 @@ class PublishedTerms:
         sampling: how a batch is sampled; None for all records.
         batch: B, number of records in a batch.
         clip: L2 clip norm; None for no clipping.
-        clipped: `example` to clip each example's gradient; `batch` to clip the batch mean once.
+        clip_target: `example` to clip each example's gradient; `batch` to clip the batch mean once.
         sigma: standard deviation of the noise on each entry of the mean gradient, or of that noise divided by the
             gradient's norm; 0 for no noise.
-        scaled: whether `sigma` is relative to the gradient's norm.
+        has_relative_noise: whether `sigma` is relative to the gradient's norm.
     """
 
     learner: str
@@ -74,9 +74,9 @@ class PublishedTerms:
     sampling: Sampling | None
     batch: int
     clip: float | None
-    clipped: Literal["example", "batch"]
+    clip_target: Literal["example", "batch"]
     sigma: float
-    scaled: bool = False
+    has_relative_noise: bool = False
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
@@ -88,7 +88,9 @@ class PublishedTerms:
                 f"learner `{self.learner}` with fidelity = paper does not have a proved ε, so it cannot promise "
                 "one; use fidelity = sound"
             )
-        mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)
+        mechanism = PublishedGaussian(
+            kernel.size, self.batch, self.clip, self.clip_target, self.sigma, self.has_relative_noise
+        )
         program = PublishedSum(kernel, mechanism, self.learner, self.sampling)
         return VaultContext(
             unit_records(records, "record"), program, ledger, noise, self.claim.statement(budget, self.sigma > 0)

@@ -53,7 +53,7 @@ class QChainTerms:
         enrolled = enrol_records(
             unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1)
         )
-        generator = np.random.default_rng(noise.words(4))
+        generator = np.random.default_rng(noise.random_words(4))
         program = QChain(
             steps=ChainSteps(kernel, self.sizes, self.batch),
             controller=Controller.new(Terms(kernel.size + 1, self.exploration_steps), generator),

@@ -69,8 +69,8 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
     if terms.scaling == "training-min-max":
         if budget.epsilon is not None:
             raise PrivacyError(
-                "ranges computed from the training set are a release that no budget pays for, so no ε holds or can be "
-                "promised: declare the feature ranges"
+                "computing ranges from the training set leaks information that the budget does not cover, so no ε can "
+                "be guaranteed; declare the feature ranges"
             )
         return
     if isinstance(scheme, PluginScheme):
@@ -89,8 +89,9 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
         return
     if budget.neighbouring != "replace-one":
         raise PrivacyError(
-            f"learner `{terms.learner}` publishes record by record, which shows how many there are, so no ε holds "
-            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, under which the number is public"
+            f"learner `{terms.learner}` publishes one release per record, which reveals the number of records, so "
+            f"no ε holds under {budget.neighbouring}: set privacy.neighbouring=replace-one, under which the number is "
+            "public"
         )
     if scheme.epsilon > budget.epsilon:
         raise PrivacyError(

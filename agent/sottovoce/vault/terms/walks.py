@@ -17,7 +17,7 @@ from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, no_guarant
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.walk import VisitGradient
-from sottovoce.vault.pure_sum import PureSum, pure_sum
+from sottovoce.vault.pure_sum import PureSum, calibrate_pure_sum
 from sottovoce.vault.terms.base import check_unit, unit_records
 from sottovoce.vault.vault import VaultContext
 
@@ -61,8 +61,12 @@ class WalkTerms:
             )
         charged = {epsilon: math.inf if budget.epsilon is None else epsilon for epsilon in self.epsilons}
         mechanisms = {
-            epsilon: pure_sum(
-                copies=copies(self.classes), features=self.features, law=self.law, epsilon=epsilon, charged=charge
+            epsilon: calibrate_pure_sum(
+                copies=copies(self.classes),
+                features=self.features,
+                law=self.law,
+                epsilon=epsilon,
+                charged_epsilon=charge,
             )
             for epsilon, charge in charged.items()
         }
@@ -82,8 +86,8 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
     if terms.scaling == "training-min-max":
         if budget.epsilon is not None:
             raise PrivacyError(
-                "ranges computed from the training set are a release that no budget pays for, so no ε holds or can be "
-                "promised: declare the feature ranges"
+                "computing ranges from the training set leaks information that the budget does not cover, so no ε can "
+                "be guaranteed; declare the feature ranges"
             )
         return
     if math.isinf(terms.epsilon) != (budget.epsilon is None):
@@ -95,8 +99,9 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
         return
     if budget.neighbouring != "replace-one":
         raise PrivacyError(
-            f"learner `{terms.learner}` takes the mean over its records, which shows how many there are, so no ε holds "
-            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, under which the number is public"
+            f"learner `{terms.learner}` takes the mean over its records, which reveals the number of records, so "
+            f"no ε holds under {budget.neighbouring}: set privacy.neighbouring=replace-one, under which the number is "
+            "public"
         )
     if sum(map(Fraction, terms.epsilons)) > Fraction(budget.epsilon):
         raise PrivacyError(

@@ -19,10 +19,10 @@ from sottovoce.door import CellQuery, Query, Refused
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.masks import centred, own_mask, pair_mask, unpacked
-from sottovoce.secure_sum.share_tree import ShareTree, leaves_of
+from sottovoce.secure_sum.masks import centre_values, own_mask, pair_mask, unpack_values
+from sottovoce.secure_sum.share_tree import ShareTree, share_leaves
 from sottovoce.secure_sum.shares import Combiner, Shares, open_shares, seal_shares
-from sottovoce.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_of
+from sottovoce.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_from_offers
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
@@ -90,7 +90,9 @@ class OtherMembers:
         assert isinstance(own_offer, Offer)  # noqa: S101 - the only possible answer to Begin
         offers = [own_offer, *(_offer(slot, point, masks, shares) for masks, shares in self.keys)]
         names = [self.owner, *(f"{self.owner}-{i:04d}" for i in range(len(self.keys)))]
-        roster = roster_of([Statement(name, body_bytes(offer)) for name, offer in zip(names, offers, strict=True)])
+        roster = roster_from_offers(
+            [Statement(name, body_bytes(offer)) for name, offer in zip(names, offers, strict=True)]
+        )
         sealed = self._ask(vault, steps.Join(roster.statements))
         assert isinstance(sealed, steps.Sealed)  # noqa: S101
         seeds = {
@@ -103,7 +105,7 @@ class OtherMembers:
             seal_shares(shares, own_offer.share_key, roster.digest, index, 0, empty_shares)
             for index, (_, shares) in enumerate(self.keys, 1)
         ]
-        own_tree, tree = ShareTree(sealed.leaves), ShareTree(leaves_of([empty_shares] * len(roster)))
+        own_tree, tree = ShareTree(sealed.leaves), ShareTree(share_leaves([empty_shares] * len(roster)))
         paths = (own_tree.path(0), *(tree.path(0) for _ in seeds))
         roots = (own_tree.root, *(tree.root for _ in seeds))
         ready = self._ask(vault, steps.Agree(tuple(range(len(roster))), (b"", *sealed_shares), paths, roots))
@@ -111,18 +113,18 @@ class OtherMembers:
         readies = tuple(Statement(owner, body_bytes(ready)) for owner in roster.owners)
         masked = self._ask(vault, steps.Mask(readies))
         assert isinstance(masked, steps.Vector)  # noqa: S101
-        size, h = self.mechanism.size, masked.said.round
+        size, h = self.mechanism.size, masked.statement.round
         width = len(masked.vector) // size
-        vector = unpacked(masked.vector, width) - own_mask(Combiner(opened).secret(seeds), h, size, width)
+        vector = unpack_values(masked.vector, width) - own_mask(Combiner(opened).secret(seeds), h, size, width)
         for index, (masks, _) in enumerate(self.keys, 1):
             vector = vector - pair_mask(masks, own_offer.mask_key, h, (0, index), size, width)
-        return centred(vector, width)
+        return centre_values(vector, width)
 
     def _ask(self, vault: Vault, step: steps.Question) -> steps.Answer:
-        answer = vault.step(CellQuery(self.learner, steps.encoded(step)))
+        answer = vault.step(CellQuery(self.learner, steps.encode_step(step)))
         if isinstance(answer, Refused):
             raise PrivacyError(f"the vault refused a step: {answer.explanation}")
-        return steps.decode_answer(answer.said)
+        return steps.decode_answer(answer.payload)
 
 
 def _offer(slot: int, point: bytes, masks: X25519PrivateKey, shares: X25519PrivateKey) -> Offer:
@@ -172,7 +174,12 @@ class CellMeans(Means):
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         noise = OperatingSystemNoise()
         return build(
-            records=records, kernel=None, terms=self.terms, ledger=ledger, noise=noise, belongs=_accept_statement
+            records=records,
+            kernel=None,
+            terms=self.terms,
+            ledger=ledger,
+            noise=noise,
+            verify_signature=_accept_statement,
         )
 
     @override
@@ -242,7 +249,7 @@ class CellGradients(GaussianSums):
             terms=self._terms,
             ledger=ledger,
             noise=OperatingSystemNoise(),
-            belongs=_accept_statement,
+            verify_signature=_accept_statement,
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:

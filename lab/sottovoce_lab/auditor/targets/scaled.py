@@ -71,10 +71,10 @@ class ScaledNoiseSums:
             composition="one release",
             epsilon=self.epsilon,
             delta=self.delta,
-            refuted=True,
+            is_refuted=True,
             reason="the noise's scale is a function of the record",
         )
-        terms = PublishedTerms(AUDITED, claim, None, 1, None, "example", self.sigma, scaled=True)
+        terms = PublishedTerms(AUDITED, claim, None, 1, None, "example", self.sigma, has_relative_noise=True)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:

@@ -14,7 +14,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import Send
 from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.proofs import Proof, judge_proof
-from sottovoce.secure_sum.statements import Doubt, Statement, body_bytes, body_of
+from sottovoce.secure_sum.statements import Doubt, Statement, body_bytes, decode_body
 
 _EXCLUSION_BEATS = 1_000
 
@@ -75,7 +75,7 @@ class Dishonesty:
         """
         if statement.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
-        doubt = body_of(statement, Doubt)
+        doubt = decode_body(statement, Doubt)
         self._provenance.admit(statement)
         if doubt.accused not in state.peers or doubt.accused == sender:
             return state

@@ -23,8 +23,8 @@ from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.masks import check_keys
-from sottovoce.secure_sum.opening import Lie
-from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, digest_of, false_share
+from sottovoce.secure_sum.opening import FalseStatement
+from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, find_false_share, revealed_digest
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
     B,
@@ -38,7 +38,7 @@ from sottovoce.secure_sum.statements import (
     Shown,
     Stand,
     Statement,
-    body_of,
+    decode_body,
 )
 
 
@@ -82,7 +82,7 @@ class Gathering:
             MessageRefused: if the message is invalid; the state is left unchanged.
         """
         if isinstance(content, Offered):
-            slot = body_of(content.offer, Offer).slot
+            slot = decode_body(content.offer, Offer).slot
             return LeaderUpdate(self._store_offer(leading or Leading(slot, "offers", beat), sender, content.offer))
         if leading is None or leading.roster is None or sender not in leading.roster.owners:
             return LeaderUpdate(leading)
@@ -91,7 +91,7 @@ class Gathering:
             case Shared() if leading.stage == "shares":
                 return LeaderUpdate(self._store_shares(leading, roster, position, content))
             case Readied(_, lead) if leading.deputy:
-                if body_of(lead, Lead).roster == roster.digest:
+                if decode_body(lead, Lead).roster == roster.digest:
                     return self._compare_statements(leading, roster, leading.lead, lead)
             case Readied(statement) if leading.stage == "readies" and position in leading.members:
                 if self._verify_body(roster, position, statement, Ready) == Ready(roster.digest, leading.round):
@@ -106,7 +106,7 @@ class Gathering:
                 # The member has just switched to this deputy.
                 return LeaderUpdate(leading, ((sender, Survived(leading.named)),))
             case SurvivorAck(_, named) if leading.deputy and position in leading.members:
-                if body_of(named, Named).round == leading.round and named.owner in roster.owners:
+                if decode_body(named, Named).round == leading.round and named.owner in roster.owners:
                     return self._compare_statements(
                         replace(leading, named=leading.named or named), roster, leading.named, named
                     )
@@ -122,7 +122,7 @@ class Gathering:
             return leading
         if offer.owner != sender:
             raise MessageRefused("cell", "a device sent another device's offer")
-        body = body_of(offer, Offer)
+        body = decode_body(offer, Offer)
         check_keys(body.mask_key, body.share_key)
         self._provenance.admit(offer)
         return replace(leading, offers={**leading.offers, sender: offer})
@@ -147,7 +147,7 @@ class Gathering:
             return LeaderUpdate(leading, proofs=(Equivocation(*statements),))
         try:
             check_vector(given, leading.round, self._size * self._bytes_per_element(len(roster)))
-        except Lie:
+        except FalseStatement:
             updated = replace(leading, unready=leading.unready | {position})
             return LeaderUpdate(updated, lies=((roster.owners[position], "sent a masked vector that it did not sign"),))
         return LeaderUpdate(replace(leading, vectors={**leading.vectors, position: given}))
@@ -161,11 +161,11 @@ class Gathering:
         if shown.round != leading.round:
             return LeaderUpdate(leading)
         dealers = (tuple(share.dealer for share in revealed.seeds), tuple(share.dealer for share in revealed.mask_keys))
-        if shown != Shown(leading.round, position, digest_of(revealed)) or dealers != (leading.survivors, gone):
+        if shown != Shown(leading.round, position, revealed_digest(revealed)) or dealers != (leading.survivors, gone):
             return LeaderUpdate(
                 leading, lies=((roster.owners[position], "revealed shares other than those requested"),)
             )
-        if false_share(position, revealed, leading.members, leading.roots) is not None:
+        if find_false_share(position, revealed, leading.members, leading.roots) is not None:
             statement = with_credential(roster, content.said)
             proof = FalseShare(statement, revealed, roster.digest, leading.members, leading.roots)
             return LeaderUpdate(leading, proofs=(proof,))

@@ -13,8 +13,8 @@ from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.messages import shape_refusal
 from sottovoce.learners.published_records import Provenance
-from sottovoce.secure_sum.opening import Lie, Opening, Verified, verify_opening
-from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
+from sottovoce.secure_sum.opening import FalseStatement, Opening, VerifiedOpening, verify_opening
+from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, decode_body
 
 _MAX_BYTES = 2**21  # size limit for the vectors in one message, in bytes
 _MAX_REQUESTED = 256
@@ -32,7 +32,7 @@ class OpenedRound:
         retries: the number of retries so far.
     """
 
-    verified: Verified
+    verified: VerifiedOpening
     vectors: Mapping[int, Given] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     since: int = 0
@@ -78,7 +78,7 @@ class Knowledge:
     def __init__(self, cell: Cell, consumer: SumConsumer, provenance: Provenance) -> None:
         self._cell, self._consumer, self._provenance = cell, consumer, provenance
 
-    def verify_opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
+    def verify_opening(self, opening: Opening, numerator: Numerator | None) -> VerifiedOpening | None:
         """Verify an opening and return it, or None if the sum was computed at a model that differs from this device's.
 
         Raises:
@@ -92,15 +92,15 @@ class Knowledge:
         """Return the round extended by the given vectors, each of which is verified first.
 
         Raises:
-            Lie: if the owner of a vector did not sign it for this round.
+            FalseStatement: if the owner of a vector did not sign it for this round.
         """
         return replace(opened, vectors={**opened.vectors, **self._verify_vectors(opened.verified, vectors)})
 
-    def _verify_vectors(self, verified: Verified, vectors: tuple[Given, ...]) -> dict[int, Given]:
+    def _verify_vectors(self, verified: VerifiedOpening, vectors: tuple[Given, ...]) -> dict[int, Given]:
         roster, accepted = verified.roster, {}
         for vector in vectors:
             if vector.said.owner not in roster.owners:
-                raise Lie("cell", "a masked vector comes from a device that is not a member of the round")
+                raise FalseStatement("cell", "a masked vector comes from a device that is not a member of the round")
             position = roster.owners.index(vector.said.owner)
             if position in verified.survivors:
                 check_vector(
@@ -109,7 +109,7 @@ class Knowledge:
                 try:
                     self._provenance.verify(replace(vector.said, credential=roster.statements[position].credential))
                 except MessageRefused as error:
-                    raise Lie("provenance", str(error)) from error
+                    raise FalseStatement("provenance", str(error)) from error
                 accepted[position] = vector
         return accepted
 
@@ -134,7 +134,7 @@ class Knowledge:
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
         self.decode_numerator(known.numerator)
-        body = body_of(known.said, Knows)
+        body = decode_body(known.said, Knows)
         if body.numerator != sha256(known.numerator).digest():
             raise MessageRefused("cell", "a device signed values other than those it sends")
         self._provenance.admit(known.said)
@@ -145,7 +145,7 @@ class Knowledge:
         bodies = [vote.said.body for vote in votes.values()]
         for vote in votes.values():
             if bodies.count(vote.said.body) >= self._cell.opening_threshold(self._cell.least):
-                return body_of(vote.said, Knows), self.decode_numerator(vote.numerator)
+                return decode_body(vote.said, Knows), self.decode_numerator(vote.numerator)
         return None
 
     def decode_numerator(self, raw: bytes) -> NDArray[np.int64]:
@@ -168,8 +168,8 @@ def check_vector(vector: Given, h: bytes, size: int) -> None:
     """Check that a masked vector matches the digest its owner stated. The signature is not checked here.
 
     Raises:
-        Lie: if the vector has a different digest or length, or belongs to another round.
+        FalseStatement: if the vector has a different digest or length, or belongs to another round.
     """
-    masked = body_of(vector.said, Masked)
+    masked = decode_body(vector.said, Masked)
     if masked.round != h or masked.vector != sha256(vector.vector).digest() or len(vector.vector) != size:
-        raise Lie("cell", "a masked vector is not the one that its owner signed for this round")
+        raise FalseStatement("cell", "a masked vector is not the one that its owner signed for this round")

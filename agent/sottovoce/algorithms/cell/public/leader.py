@@ -19,8 +19,8 @@ from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Provenance
-from sottovoce.secure_sum.opening import Opening, Secrets, Verified, recover_secrets
-from sottovoce.secure_sum.proofs import WorthlessShares
+from sottovoce.secure_sum.opening import Opening, Secrets, VerifiedOpening, recover_secrets
+from sottovoce.secure_sum.proofs import InvalidShares
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
     Body,
@@ -31,8 +31,8 @@ from sottovoce.secure_sum.statements import (
     Roster,
     Statement,
     body_bytes,
-    body_of,
-    roster_of,
+    decode_body,
+    roster_from_offers,
     round_digest,
 )
 from sottovoce.secure_sum.steps import Revealed
@@ -101,7 +101,7 @@ class Leader:
             roster=roster,
             members=agreement.members,
             deals=deals,
-            round=body_of(agreement.said, Lead).round,
+            round=decode_body(agreement.said, Lead).round,
             lead=agreement.said,
             deputy=True,
         )
@@ -114,7 +114,7 @@ class Leader:
             return LeaderUpdate(
                 leading, () if leading.go is None else _messages_to(_owners_at(leading, leading.members), leading.go)
             )
-        survivors = body_of(named, Named).survivors
+        survivors = decode_body(named, Named).survivors
         if not leading.vectors.keys() >= {*survivors}:
             return LeaderUpdate(None)
         return self._announce_survivors(leading, survivors, beat)
@@ -129,7 +129,7 @@ class Leader:
             return LeaderUpdate(leading)
         if len(offers) < self._cell.least:
             return LeaderUpdate(None if late else leading)
-        roster = roster_of([offers[owner] for owner in sorted(offers)[: self._cell.most]])
+        roster = roster_from_offers([offers[owner] for owner in sorted(offers)[: self._cell.most]])
         proposal = RosterProposal(roster.statements)
         return LeaderUpdate(Leading(leading.slot, "shares", beat, roster=roster), _messages_to(roster.owners, proposal))
 
@@ -141,7 +141,7 @@ class Leader:
         if len(members) < self._cell.opening_threshold(len(roster)):
             return _abort_round(roster)
         deals = {member: dealt[member].said for member in members}
-        h = round_digest(roster.digest, members, [body_of(deal, Deal).root for deal in deals.values()])
+        h = round_digest(roster.digest, members, [decode_body(deal, Deal).root for deal in deals.values()])
         lead = self._sign(Lead(roster.digest, h))
         trees = [ShareTree(dealt[member].leaves) for member in members]
         agreements = tuple(
@@ -205,11 +205,11 @@ class Leader:
             return LeaderUpdate(None if late else leading)
         chosen = {position: leading.revealed[position] for position in sorted(leading.revealed)[:needed]}
         secrets = recover_secrets(roster, leading.members, leading.survivors, chosen)
-        if secrets.cheated:
+        if secrets.cheaters:
             return LeaderUpdate(
                 None,
                 proofs=tuple(
-                    _worthless_shares_proof(leading, roster, position, chosen) for position in secrets.cheated
+                    _worthless_shares_proof(leading, roster, position, chosen) for position in secrets.cheaters
                 ),
             )
         return self._publish_opening(leading, roster, secrets)
@@ -218,7 +218,7 @@ class Leader:
     def _publish_opening(leading: Leading, roster: Roster, secrets: Secrets) -> LeaderUpdate:
         stands = tuple(leading.stands[position] for position in sorted(leading.stands))
         opening = Opening(roster.statements, leading.members, leading.roots, stands, secrets.seeds, secrets.mask_keys)
-        opened = OpenedRound(Verified(opening, roster, leading.round, leading.survivors), leading.vectors)
+        opened = OpenedRound(VerifiedOpening(opening, roster, leading.round, leading.survivors), leading.vectors)
         return LeaderUpdate(None, _messages_to(roster.owners, Result(opening)), opened)
 
     def _sign(self, body: Body) -> Statement:
@@ -227,7 +227,7 @@ class Leader:
 
 def _worthless_shares_proof(
     leading: Leading, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]
-) -> WorthlessShares:
+) -> InvalidShares:
     """Return the proof that a member dealt shares that do not recover the secret in its offer."""
     for_mask_key = dealer not in leading.survivors
     index = leading.gone.index(dealer) if for_mask_key else leading.survivors.index(dealer)
@@ -238,7 +238,7 @@ def _worthless_shares_proof(
         (revealed[recipient].mask_keys if for_mask_key else revealed[recipient].seeds)[index]
         for recipient in recipients
     )
-    return WorthlessShares(offer, deal, for_mask_key, recipients, shares)
+    return InvalidShares(offer, deal, for_mask_key, recipients, shares)
 
 
 def _abort_round(roster: Roster) -> LeaderUpdate:
@@ -262,6 +262,6 @@ def _messages_to(owners: Iterable[str], content: AnyContent) -> tuple[tuple[str,
 
 def _majority_offers(offers: Mapping[str, Statement]) -> dict[str, Statement]:
     """Return the offers made at the most common model."""
-    points = {owner: body_of(offer, Offer).point for owner, offer in offers.items()}
+    points = {owner: decode_body(offer, Offer).point for owner, offer in offers.items()}
     most_common = max(sorted(set(points.values())), key=list(points.values()).count, default=b"")
     return {owner: offer for owner, offer in offers.items() if points[owner] == most_common}

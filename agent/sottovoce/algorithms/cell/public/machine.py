@@ -73,8 +73,8 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.published_records import Provenance
-from sottovoce.secure_sum.opening import Lie, Opening
-from sottovoce.secure_sum.proofs import WorthlessShares, digest_of
+from sottovoce.secure_sum.opening import FalseStatement, Opening
+from sottovoce.secure_sum.proofs import InvalidShares, revealed_digest
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
     Body,
@@ -89,8 +89,8 @@ from sottovoce.secure_sum.statements import (
     Stand,
     Statement,
     body_bytes,
-    body_of,
-    roster_of,
+    decode_body,
+    roster_from_offers,
 )
 from sottovoce.secure_sum.steps import (
     Agree,
@@ -107,7 +107,7 @@ from sottovoce.secure_sum.steps import (
     Unfit,
     Vector,
     decode_answer,
-    encoded,
+    encode_step,
 )
 
 _CYCLE = "cycle"
@@ -227,7 +227,7 @@ class Cells:
             exhausted = state.exhausted or answer.reason == "budget"
             return self._end_round(replace(state, exhausted=exhausted))
         state = replace(state, simulated=state.simulated or answer.simulated)
-        match decode_answer(answer.said):
+        match decode_answer(answer.payload):
             case Offer() as body:
                 offer = self._sign(body_bytes(body))
                 state, leader = self._current_leader(state)
@@ -242,7 +242,7 @@ class Cells:
                 return self._report_ready(self._at_stage(state, "ready", round=h), ready)
             case Unfit(dealers=dealers):
                 return self._report_unready(state, dealers)
-            case Vector(vector=vector, said=masked):
+            case Vector(vector=vector, statement=masked):
                 return self._at_stage(state, "held", given=Given(vector, self._sign_without_certificate(masked))), []
             case Stand() as stand:
                 if state.named is None:
@@ -250,7 +250,7 @@ class Cells:
                 stood = SurvivorAck(self._sign_without_certificate(stand), state.named)
                 return self._submit(self._at_stage(state, "stood", survivor_ack=stood), state.leader, stood)
             case Revealed() as revealed:
-                shown = Shown(state.round, self._position(state), digest_of(revealed))
+                shown = Shown(state.round, self._position(state), revealed_digest(revealed))
                 return self._submit(
                     self._at_stage(state, "told"),
                     state.leader,
@@ -368,15 +368,15 @@ class Cells:
             case Result() | Vectors() | Known():
                 try:
                     return self._handle_result(state, sender, content)
-                except Lie as lie:
+                except FalseStatement as lie:
                     return self._dishonesty.record_lie(
                         state, sender, f"sent a false {type(content).__name__.lower()}: {lie}"[:80]
                     )
             case Exposed(proof):
                 state = self._dishonesty.accept_proof(state, proof)
                 past_vector = state.roster is not None and state.stage in _STAGES_AFTER_VECTOR
-                if past_vector and isinstance(proof, WorthlessShares):
-                    deal = body_of(proof.deal, Deal)
+                if past_vector and isinstance(proof, InvalidShares):
+                    deal = decode_body(proof.deal, Deal)
                     if state.roster is not None and deal.roster == state.roster.digest:
                         return self._fail_round(state)
                 return state, []
@@ -388,7 +388,7 @@ class Cells:
                     return state, []
                 return state, [Reply(CellMessage(opened.answer(content), state.simulated))]
         if isinstance(content, Seek | Offered):
-            slot = content.slot if isinstance(content, Seek) else body_of(content.offer, Offer).slot
+            slot = content.slot if isinstance(content, Seek) else decode_body(content.offer, Offer).slot
             if slot < state.slot and state.numerator is not None:
                 return state, [Reply(CellMessage(self._answer_for(state, slot, state.numerator), state.simulated))]
             if (
@@ -404,7 +404,7 @@ class Cells:
         """Handle the result of a sum, sent by another device.
 
         Raises:
-            Lie: if the result is invalid.
+            FalseStatement: if the result is invalid.
         """
         match content:
             case Result(opening):
@@ -422,7 +422,7 @@ class Cells:
 
     def _handle_opening(self, state: CellState, sender: str, opening: Opening) -> Step:
         """Verify another device's opening of the current sum, and fetch the masked vectors from the sender."""
-        offers = [body_of(statement, Offer) for statement in opening.roster[:1]]
+        offers = [decode_body(statement, Offer) for statement in opening.roster[:1]]
         if not self._has_sums_left(state) or [offer.slot for offer in offers] != [state.slot]:
             return state, []
         verified = self._knowledge.verify_opening(opening, state.numerator)
@@ -474,7 +474,7 @@ class Cells:
         """Handle a claim to know later sums: adopt them once enough devices agree; until then, ask other peers."""
         known = self._knowledge.verify_knowledge(sender, claim)
         if known.slot > self.consumer.rounds:
-            raise Lie("cell", "the device claims to know more sums than exist")
+            raise FalseStatement("cell", "the device claims to know more sums than exist")
         if known.slot <= state.slot:
             return self._note_contradictions(state, {sender: claim}), []
         votes = {**state.votes, sender: claim}
@@ -506,7 +506,7 @@ class Cells:
         own_body = body_bytes(knowledge_statement(state.slot, state.members, state.numerator))
         doubts = dict(state.doubts)
         for sender, known in votes.items():
-            if body_of(known.said, Knows).slot == state.slot and known.said.body != own_body:
+            if decode_body(known.said, Knows).slot == state.slot and known.said.body != own_body:
                 description = f"contradicts this device about sum {state.slot}"
                 doubts[sender] = {**doubts.get(sender, {}), self._owner: description}
         return replace(state, doubts=doubts)
@@ -519,7 +519,7 @@ class Cells:
         """End the round on this device: ask the vault to delete its secrets for it, and give up any role as deputy."""
         leading = {number: role for number, role in state.leading.items() if not role.deputy}
         state = replace(state, leading=leading)
-        end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
+        end = TakePart(CellQuery(self._learner, encode_step(End(state.slot))))
         return self._idle_state(state), [end]
 
     def _has_sums_left(self, state: CellState) -> bool:
@@ -529,7 +529,7 @@ class Cells:
         """Handle a statement, as the leader if it comes from a member, and as a member if it comes from the leader."""
         effects: list[Effect] = []
         if isinstance(content, ToLeader) or (isinstance(content, Go) and sender != self._owner):
-            slot = body_of(content.offer, Offer).slot if isinstance(content, Offered) else state.slot
+            slot = decode_body(content.offer, Offer).slot if isinstance(content, Offered) else state.slot
             update = self._gathering.handle(state.leading.get(slot), sender, content, state.cycle)
             state, effects = self._send_statements(self._with_leading(state, slot, update), update)
             state, new_effects = self._act_as_leader(state)
@@ -545,7 +545,7 @@ class Cells:
             case RosterProposal(roster) if (
                 state.stage == "offered" and state.offer in roster and sender not in state.struck
             ):
-                proposed = roster_of(roster)
+                proposed = roster_from_offers(roster)
                 if self._revoked_devices(proposed.owners):
                     return state, []
                 ranked = [
@@ -632,7 +632,7 @@ class Cells:
         for proof in update.proofs:
             state, new_effects = self._dishonesty.record_proof(state, proof)
             effects += new_effects
-            if isinstance(proof, WorthlessShares) and state.stage in _STAGES_AFTER_VECTOR:
+            if isinstance(proof, InvalidShares) and state.stage in _STAGES_AFTER_VECTOR:
                 state, new_effects = self._fail_round(state)
                 effects += new_effects
         return state, effects
@@ -644,7 +644,7 @@ class Cells:
         return self._handle_statement(state, leader, content)
 
     def _take_part(self, state: CellState, question: Question) -> Step:
-        query = CellQuery(self._learner, encoded(question))
+        query = CellQuery(self._learner, encode_step(question))
         return replace(state, pending_query=query.id), [TakePart(query)]
 
     def _at_stage(self, state: CellState, stage: str, **changes: object) -> CellState:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound
 from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Go, Known, Shared, SurvivorAck
 from sottovoce.secure_sum.proofs import Proof
-from sottovoce.secure_sum.statements import Deal, Roster, Statement, body_of
+from sottovoce.secure_sum.statements import Deal, Roster, Statement, decode_body
 from sottovoce.secure_sum.steps import Revealed
 
 
@@ -68,7 +68,7 @@ class Leading:
     @property
     def roots(self) -> tuple[bytes, ...]:
         """The members' commitments, in member order."""
-        return tuple(body_of(self.deals[member], Deal).root for member in self.members)
+        return tuple(decode_body(self.deals[member], Deal).root for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from hashlib import sha256
 from sottovoce.algorithms.cell.public.messages import Agreed
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Provenance
-from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, body_of, round_digest
+from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, decode_body, round_digest
 
 
 def verify_body(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
@@ -19,7 +19,7 @@ def verify_body(provenance: Provenance, roster: Roster, owner: str, statement: S
         raise MessageRefused("cell", "a device sent another device's statement")
     credential = roster.statements[roster.owners.index(owner)].credential
     provenance.verify(replace(statement, credential=credential))
-    return body_of(statement, kind)
+    return decode_body(statement, kind)
 
 
 def with_credential(roster: Roster, statement: Statement) -> Statement:

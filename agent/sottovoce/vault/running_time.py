@@ -22,11 +22,11 @@ def uptime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Life:
-    """The running time of one ledger's vault. It does not advance until `start_counting` is called.
+class RunningTime:
+    """The total time for which one ledger's vault has run. It does not advance until `start_counting` is called.
 
     Args:
-        reading: opens the ledger's file for reading.
+        read_access: opens the ledger's file for reading.
     """
 
     def __init__(self, read_access: Access) -> None:

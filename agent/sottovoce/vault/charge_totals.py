@@ -6,15 +6,15 @@ The total for the current task is in the task's terms.
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from sottovoce.accounting.events import CellSum, Event, Moved, with_units
+from sottovoce.accounting.events import CellSum, Event, LedgerMove, with_units
 from sottovoce.accounting.relations import Promise, convert_charge
-from sottovoce.accounting.tally import Tally, part_of
+from sottovoce.accounting.tally import Tally, cost_part
 from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.budget import Budget, LimitSpending
-from sottovoce.vault.life import DAY
 from sottovoce.vault.limits import Limit
-from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
+from sottovoce.vault.mandate import Mandate, parse_stamp, promise_from_budget
+from sottovoce.vault.running_time import DAY
 
 
 class ChargeTotals:
@@ -35,7 +35,7 @@ class ChargeTotals:
 
     def __init__(self, budget: Budget, mandate: Mandate | None, limits: Sequence[Limit] = ()) -> None:
         self.limits = tuple(limits)
-        self._budget, self._promise = budget, promise_of(budget)
+        self._budget, self._promise = budget, promise_from_budget(budget)
         self._all = Tally(budget.delta)
         self._mandate = mandate
         self._period: Tally | None = None  # None in the first period, in which it would equal `_all`
@@ -51,13 +51,13 @@ class ChargeTotals:
         """Epoch of the newest charge, or of the task that has begun since; 0 if there is neither."""
         return self._epoch
 
-    def begin(self, mandate: Mandate | None) -> None:
+    def begin_task(self, mandate: Mandate | None) -> None:
         """Begin this task unless it has already begun."""
         self._mandate = mandate
         if mandate is not None and mandate.epoch > self._epoch:
             self._enter_epoch(mandate.epoch)
 
-    def open(self, period: int) -> None:
+    def begin_period(self, period: int) -> None:
         """Begin this period of the ledger's budget unless it has already begun."""
         if period > self._period_number:
             self._largest_earlier_epsilon = self.largest_period_epsilon()
@@ -69,15 +69,15 @@ class ChargeTotals:
         Raises:
             PrivacyError: if the event's cost is unknown, or if its epoch or period has ended.
         """
-        parsed = read_stamp(stamp, self._promise)
+        parsed = parse_stamp(stamp, self._promise)
         epoch, promise = parsed.epoch, parsed.promise
-        if epoch < self._epoch and not isinstance(event, Moved):
-            raise PrivacyError(f"a charge for epoch {epoch} follows one for epoch {self._epoch}")
-        if parsed.period < self._period_number and not isinstance(event, Moved):
-            raise PrivacyError(f"a charge for period {parsed.period} follows one for period {self._period_number}")
+        if epoch < self._epoch and not isinstance(event, LedgerMove):
+            raise PrivacyError(f"out-of-order charge: epoch {epoch} follows epoch {self._epoch}")
+        if parsed.period < self._period_number and not isinstance(event, LedgerMove):
+            raise PrivacyError(f"out-of-order charge: period {parsed.period} follows period {self._period_number}")
         if epoch > self._epoch:
             self._enter_epoch(epoch)
-        self.open(parsed.period)
+        self.begin_period(parsed.period)
         charged, changes = convert_charge(event, promise, self._promise)
         if self._alone is None and isinstance(event, CellSum):
             self._alone = deepcopy(self._all)
@@ -100,10 +100,10 @@ class ChargeTotals:
             TaskRefused: if the cost is not known.
         """
         if self._budget.epsilon is not None:
-            charged, changes = convert_charge(event, promise_of(budget), self._promise)
-            part_of(charged, changes)
+            charged, changes = convert_charge(event, promise_from_budget(budget), self._promise)
+            cost_part(charged, changes)
 
-    def payable(self, event: Event) -> Units | None:
+    def payable_units(self, event: Event) -> Units | None:
         """Return the units of `event` that can pay for it; None if there are none.
 
         Raises:
@@ -112,14 +112,14 @@ class ChargeTotals:
         units: Units | None = event.units
         budget = self._budget if self._task is None or self._mandate is None else self._mandate.budget
         if self._task is not None and budget.epsilon is not None:
-            affordable = self._task.payable(_event_for_task(event, promise_of(budget)), budget.epsilon)
+            affordable = self._task.payable_units(_event_for_task(event, promise_from_budget(budget)), budget.epsilon)
             units = event.units if affordable == EVERY else affordable
         if units is None or (self._budget.epsilon is None and not self.limits):
             return units
-        charged, changes = convert_charge(event, promise_of(budget), self._promise)
+        charged, changes = convert_charge(event, promise_from_budget(budget), self._promise)
         paying: Units | None = charged.units
         for tally, allowed in self._allowances():
-            affordable = tally.payable(charged, allowed, changes)
+            affordable = tally.payable_units(charged, allowed, changes)
             paying = None if paying is None or affordable is None else overlap(paying, affordable)
         if charged.units == EVERY != event.units:  # all of the ledger's units pay, regardless of the event's units
             return None if paying is None else units
@@ -154,9 +154,9 @@ class ChargeTotals:
     def blocking_limit(self, event: Event) -> Limit | None:
         """Return the limit that prevents this event from being paid, or None if there is none."""
         budget = self._budget if self._task is None or self._mandate is None else self._mandate.budget
-        charged, changes = convert_charge(event, promise_of(budget), self._promise)
+        charged, changes = convert_charge(event, promise_from_budget(budget), self._promise)
         for limit in self.limits:
-            if limit.tally.payable(charged, limit.epsilon, changes) is None:
+            if limit.tally.payable_units(charged, limit.epsilon, changes) is None:
                 return limit
         return None
 

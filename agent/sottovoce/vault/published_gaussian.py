@@ -29,24 +29,24 @@ class PublishedGaussian:
         size: number of values in a release, P.
         batch: B, the batch size.
         clip: L2 clip norm; None for no clipping.
-        clipped: `example` to clip each example's gradient; `batch` to clip the batch mean once.
-        sigma: standard deviation of each coordinate of N; with `scaled`, of N / ‖ḡ‖ (AdaD²P). 0 for no noise.
-        scaled: whether the noise is proportional to the norm of the gradient it hides.
+        clip_target: `example` to clip each example's gradient; `batch` to clip the batch mean once.
+        sigma: standard deviation of each coordinate of N, or of N / ‖ḡ‖ if `has_relative_noise`; 0 for no noise.
+        has_relative_noise: whether the noise is proportional to the norm of the gradient that it hides (AdaD²P).
         exponent: the grid step is 2**exponent.
     """
 
     size: int
     batch: int
     clip: float | None
-    clipped: Literal["example", "batch"]
+    clip_target: Literal["example", "batch"]
     sigma: float
-    scaled: bool = False
+    has_relative_noise: bool = False
     exponent: int = _EXPONENT
 
     @property
     def clips_examples(self) -> bool:
         """Whether each example's gradient is clipped, which requires one row per example rather than their sum."""
-        return self.clip is not None and self.clipped == "example"
+        return self.clip is not None and self.clip_target == "example"
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` yields batches float64[n, P] with one row per example, or a row with their sum."""
@@ -56,12 +56,12 @@ class PublishedGaussian:
                 clipped = _clip_rows(rows, self.clip) if self.clips_examples else rows
                 total += np.add.reduce(np.nan_to_num(clipped), axis=0)
             mean = total / self.batch
-            if self.clipped == "batch":
+            if self.clip_target == "batch":
                 mean = _clip_rows(mean[np.newaxis], self.clip)[0]
         units: NDArray[np.int64] = np.rint(
             np.clip(np.ldexp(mean * self.batch, -self.exponent), -_MAX_VALUE, _MAX_VALUE)
         ).astype(np.int64)
-        scale = self.sigma * (float(np.linalg.norm(mean)) if self.scaled else 1.0) * self.batch
+        scale = self.sigma * (float(np.linalg.norm(mean)) if self.has_relative_noise else 1.0) * self.batch
         sigma = min(math.ldexp(scale, -self.exponent), _MAX_VALUE)
         if sigma == 0:
             return units

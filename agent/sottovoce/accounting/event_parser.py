@@ -1,23 +1,31 @@
-"""Parse events from the canonical form in which ledgers store them."""
+"""Parse events from their canonical JSON, in which ledgers store them."""
 
 import json
 from functools import lru_cache
 from typing import Any
 
-from sottovoce.accounting.events import CellSum, Event, GaussianSum, Moved, PureRelease, RecordReleased, Unproved
+from sottovoce.accounting.events import (
+    CellSum,
+    Event,
+    GaussianSum,
+    LedgerMove,
+    PureRelease,
+    RecordReleased,
+    UnprovedRelease,
+)
 from sottovoce.accounting.units import Units
 from sottovoce.errors import PrivacyError
 
-_KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": Unproved,
-          "moved": Moved, "cell-sum": CellSum}  # fmt: skip
+_KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": UnprovedRelease,
+          "moved": LedgerMove, "cell-sum": CellSum}  # fmt: skip
 
 
 @lru_cache(maxsize=16)  # most ledgers contain the same terms many times
-def event_of(terms: str) -> Event:
-    """Return the event with these terms.
+def parse_event(terms: str) -> Event:
+    """Parse a charge's canonical JSON.
 
     Raises:
-        PrivacyError: if they are not the canonical terms of any known event, because its cost is then unknown.
+        PrivacyError: if the text is not the canonical JSON of a known event, so its cost is unknown.
     """
     try:
         fields = json.loads(terms)

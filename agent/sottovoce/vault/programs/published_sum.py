@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.accounting.events import Unproved
+from sottovoce.accounting.events import UnprovedRelease
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Kernel, per_example_gradients
-from sottovoce.vault.as_published import PublishedGaussian
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.published_gaussian import PublishedGaussian
 from sottovoce.vault.sampling import Sampling
 
 
@@ -35,7 +35,7 @@ class PublishedSum:
         """Return a plan if the point is finite and has the model's size."""
         if query.kind != "gradient" or query.point.shape != (self.kernel.size,) or not np.isfinite(query.point).all():
             return Refused(query.id, "query", "the vault's program does not support this query")
-        return Plan(Unproved(self.name), self.mechanism, sampling=self.sampling)
+        return Plan(UnprovedRelease(self.name), self.mechanism, sampling=self.sampling)
 
     def compute(self, query: Query, records: Records) -> Batches:
         """Return an iterator over gradient rows, in batches of about a megabyte.
