@@ -30,7 +30,7 @@ READY_SECONDS = 90.0
 FLOOR = "import sys, numpy, grpc.aio; print(flush=True); sys.stdin.read()"
 
 
-def resident_mib(pid: int) -> float:
+def read_resident_mib(pid: int) -> float:
     """Return the resident memory of a process in MiB, from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -38,17 +38,17 @@ def resident_mib(pid: int) -> float:
     raise RuntimeError(f"process {pid} has ended")
 
 
-def floor_mib() -> float:
+def measure_floor_mib() -> float:
     """Return the resident memory of Python with numpy and grpc.aio, in MiB."""
     command = [sys.executable, "-c", FLOOR]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         if process.stdout is None:
             raise RuntimeError("the floor process has no output pipe")
         process.stdout.readline()
-        return resident_mib(process.pid)  # leaving the block closes its input, which ends the process
+        return read_resident_mib(process.pid)  # leaving the block closes its input, which ends the process
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return an unused port on 127.0.0.1."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
@@ -60,7 +60,7 @@ def configure(directory: Path) -> None:
     """Configure two devices in one fleet as each other's peers."""
     fleet = create_fleet(directory / "fleet", "memory")
     ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]
-    ports = [free_port() for _ in NAMES]
+    ports = [find_free_port() for _ in NAMES]
     random = np.random.default_rng(0)
     for i, name in enumerate(NAMES):
         features, labels = random.uniform(0, 16, (RECORDS, FEATURES)), random.integers(0, CLASSES, RECORDS)
@@ -76,7 +76,7 @@ def configure(directory: Path) -> None:
         )
 
 
-def agents_mib(directory: Path, settle: float) -> list[float]:
+def measure_agents_mib(directory: Path, settle: float) -> list[float]:
     """Return the resident memory of both agents in MiB, `settle` seconds after both have received a message."""
     with ExitStack() as stack:
         processes = []
@@ -93,7 +93,7 @@ def agents_mib(directory: Path, settle: float) -> list[float]:
                     )
                 time.sleep(0.05)
         time.sleep(settle)
-        return [resident_mib(process.pid) for process in processes]
+        return [read_resident_mib(process.pid) for process in processes]
 
 
 def is_working(state: Path) -> bool:
@@ -110,12 +110,12 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="one repetition")
     options = parser.parse_args()
     repetitions = 1 if options.smoke else 3
-    floors = [floor_mib() for _ in range(repetitions)]
+    floors = [measure_floor_mib() for _ in range(repetitions)]
     agents: list[float] = []
     for _ in range(repetitions):
         with tempfile.TemporaryDirectory(prefix="bench-") as directory:
             configure(Path(directory))
-            agents += agents_mib(Path(directory), settle=5.0)
+            agents += measure_agents_mib(Path(directory), settle=5.0)
     floor, largest = float(np.median(floors)), max(agents)
     print(f"floor      {floor:6.1f} MiB  python with numpy and grpc.aio")
     print(f"agent      {np.median(agents):6.1f} MiB  median of {len(agents)}, {largest:.1f} at most")

@@ -31,7 +31,7 @@ def combinations(**keys: Sequence[Any]) -> list[Point]:
     return [dict(zip(keys, values, strict=True)) for values in product(*keys.values())]
 
 
-def grid(name: str) -> list[Point]:
+def build_grid(name: str) -> list[Point]:
     """Return the settings to try for a learner, at most 40; none if it learns no model under noise."""
     algorithm = ALGORITHMS[name]
     settings = algorithm.settings()
@@ -51,7 +51,7 @@ def grid(name: str) -> list[Point]:
     return combinations(step_size=rates, clip=CLIPS, steps=(STEPS // 2, STEPS))
 
 
-def accuracies(name: str, point: Point, seeds: range) -> np.ndarray:
+def measure_accuracies(name: str, point: Point, seeds: range) -> np.ndarray:
     """Return the mean accuracy of all devices at the end of a run, for each seed, float64[seeds]."""
     settings = {f"learner.{key}": value for key, value in point.items()}
     runs = simulate("digits", learner=name, agents=12, epsilon=2.0, seed=seeds, settings=settings)
@@ -72,11 +72,14 @@ def main() -> int:
     worst = 0.0
     print("learner              points  default   best   lost            best point", flush=True)
     for name in names:
-        points = grid(name)[: 2 if arguments.smoke else None]
+        points = build_grid(name)[: 2 if arguments.smoke else None]
         if not points:
             continue
-        best = max(points, key=lambda point: accuracies(name, point, SELECTION_SEEDS).mean())
-        default, tuned = accuracies(name, {}, MEASUREMENT_SEEDS), accuracies(name, best, MEASUREMENT_SEEDS)
+        best = max(points, key=lambda point: measure_accuracies(name, point, SELECTION_SEEDS).mean())
+        default, tuned = (
+            measure_accuracies(name, {}, MEASUREMENT_SEEDS),
+            measure_accuracies(name, best, MEASUREMENT_SEEDS),
+        )
         loss, half = (tuned - default).mean(), half_interval(tuned - default)
         worst = max(worst, loss)
         print(

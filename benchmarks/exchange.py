@@ -61,7 +61,7 @@ class Call:
     cpu: float
 
 
-def loopback_bytes() -> int:
+def read_loopback_bytes() -> int:
     """Return the number of bytes sent over the loopback interface so far."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         name, _, counters = line.partition(":")
@@ -70,7 +70,7 @@ def loopback_bytes() -> int:
     raise RuntimeError("there is no loopback interface")
 
 
-def written_bytes(pid: int) -> int:
+def read_written_bytes(pid: int) -> int:
     """Return the number of bytes that a process has written to files."""
     for line in Path(f"/proc/{pid}/io").read_text().splitlines():
         name, _, count = line.partition(":")
@@ -79,7 +79,7 @@ def written_bytes(pid: int) -> int:
     raise RuntimeError("the kernel does not report written bytes in /proc/PID/io")
 
 
-def options(mixing: str, period: float) -> Options:
+def make_options(mixing: str, period: float) -> Options:
     """Return options for a smaller fleet than in the demo, with a budget that lasts for one release in every cycle."""
     return Options(
         agents=AGENTS,
@@ -100,36 +100,36 @@ def options(mixing: str, period: float) -> Options:
     )
 
 
-def totals(fleet: ProcessFleet) -> Totals:
+def poll_totals(fleet: ProcessFleet) -> Totals:
     """Poll the counters of every agent once, and return their totals."""
     fleet.poll()
-    statuses = [member.last for member in fleet.members if member.last is not None]
+    statuses = [member.last_status for member in fleet.members if member.last_status is not None]
     return Totals(
         time=time.monotonic(),
         cycles=sum(status["cycle"] for status in statuses),
         messages=sum(status["traffic"]["messages"] + status["traffic"]["retries"] for status in statuses),
         cpu=sum(status["resources"]["cpu_s"] for status in statuses),
         payload=sum(status["traffic"]["payload_bytes"] for status in statuses),
-        loopback=loopback_bytes(),
-        written=sum(written_bytes(member.process.pid) for member in fleet.members if member.process is not None),
+        loopback=read_loopback_bytes(),
+        written=sum(read_written_bytes(member.process.pid) for member in fleet.members if member.process is not None),
     )
 
 
-def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Totals]:
+def measure_fleet(mixing: str, period: float, seconds: float) -> tuple[Totals, Totals]:
     """Run a fleet; return its totals at the start and at the end of an interval of `seconds`."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        fleet = ProcessFleet(plan(options(mixing, period)), Path(directory))
+        fleet = ProcessFleet(plan(make_options(mixing, period)), Path(directory))
         try:
             fleet.start(lambda ready, total: None)
             time.sleep(3)
-            start = totals(fleet)
+            start = poll_totals(fleet)
             time.sleep(seconds)
-            return start, totals(fleet)
+            return start, poll_totals(fleet)
         finally:
             fleet.stop()
 
 
-def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) -> None:
+def print_costs(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) -> None:
     """Print the costs of a run in comparison with the floor."""
     start, end = run
     seconds, cycles, messages = end.time - start.time, end.cycles - start.cycles, end.messages - start.messages
@@ -138,12 +138,12 @@ def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) ->
     print(f"{mixing}, period {period:g} s: {AGENTS} agents, {seconds:.0f} s")
     print(f"  {cycles} cycles and {messages} messages in total")
     if wall > 2 * period:  # otherwise, the period determines the wall time
-        row("wall time per cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
-    row("CPU per agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
-    row("bytes per message", loopback, payload, "payload")
+        print_row("wall time per cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
+    print_row("CPU per agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
+    print_row("bytes per message", loopback, payload, "payload")
     on_wire = (end.loopback - start.loopback) / cycles
-    row("bytes per agent and cycle", on_wire, payload * messages / cycles, "payload")
-    row(
+    print_row("bytes per agent and cycle", on_wire, payload * messages / cycles, "payload")
+    print_row(
         "written per agent and cycle",
         (end.written - start.written) / cycles,
         payload * messages / cycles,
@@ -151,9 +151,9 @@ def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) ->
     )
 
 
-def row(name: str, measured: float, floor: float, floor_name: str) -> None:
+def print_row(name: str, cost: float, floor: float, floor_name: str) -> None:
     """Print one line of the table."""
-    print(f"  {name:30} {measured:10.2f} {floor:10.2f} {measured / floor:7.2f}  {floor_name}")
+    print(f"  {name:30} {cost:10.2f} {floor:10.2f} {cost / floor:7.2f}  {floor_name}")
 
 
 def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
@@ -161,13 +161,13 @@ def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
 
     async def run() -> float:
         served = 0
-        done = asyncio.Event()
+        all_answered = asyncio.Event()
 
         async def answer(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
             nonlocal served
             served += 1
             if served == calls:
-                done.set()
+                all_answered.set()
             return b"\x08\x01"
 
         server = grpc.aio.server()
@@ -178,8 +178,8 @@ def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
         port = server.add_secure_port("127.0.0.1:0", credentials)
         await server.start()
         cpu_start = time.process_time()
-        publish(port_file, port)
-        await done.wait()
+        write_port(port_file, port)
+        await all_answered.wait()
         cpu_used = time.process_time() - cpu_start
         await server.stop(1)
         return cpu_used
@@ -187,14 +187,14 @@ def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
     return asyncio.run(run())
 
 
-def publish(path: str, port: int) -> None:
+def write_port(path: str, port: int) -> None:
     """Write the port to a file atomically."""
     draft = Path(path + ".new")
     draft.write_text(str(port))
     draft.rename(path)
 
 
-def client(pem: tuple[bytes, bytes, bytes], name: str, port: int, calls: int) -> Call:
+def run_client(pem: tuple[bytes, bytes, bytes], name: str, port: int, calls: int) -> Call:
     """Make `calls` calls in sequence; return the seconds that the calls took."""
 
     async def run() -> Call:
@@ -220,7 +220,7 @@ def measure_bare_call(calls: int) -> Call:
         server = pool.submit(serve, pem, str(port_file), calls)
         while not port_file.exists():
             time.sleep(0.01)
-        cost = pool.submit(client, pem, device.dns_name, int(port_file.read_text()), calls).result()
+        cost = pool.submit(run_client, pem, device.dns_name, int(port_file.read_text()), calls).result()
         return Call(cost.wall / calls, (cost.cpu + server.result()) / calls)
 
 
@@ -228,19 +228,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="run with few seconds and calls")
     smoke = parser.parse_args().smoke
-    bytes_at_start = loopback_bytes()
+    bytes_at_start = read_loopback_bytes()
     time.sleep(1)
-    print(f"background on the loopback interface: {loopback_bytes() - bytes_at_start} bytes/s")
+    print(f"background on the loopback interface: {read_loopback_bytes() - bytes_at_start} bytes/s")
     calls, seconds = (200, 1) if smoke else (3000, 20)
     floors = [measure_bare_call(calls)]
     runs = []
     for mixing, period in RUNS[:1] if smoke else RUNS:
-        runs.append((mixing, period, fleet_run(mixing, period, seconds)))
+        runs.append((mixing, period, measure_fleet(mixing, period, seconds)))
         floors.append(measure_bare_call(calls))
     floor = Call(statistics.median(call.wall for call in floors), statistics.median(call.cpu for call in floors))
     print(f"{'':32} {'measured':>10} {'floor':>10} {'ratio':>7}")
     for mixing, period, run in runs:
-        show(mixing, period, run, floor)
+        print_costs(mixing, period, run, floor)
     return 0
 
 

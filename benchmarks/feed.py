@@ -56,7 +56,7 @@ replay = true
 """
 
 
-def cpu_seconds(pid: int) -> float:
+def read_cpu_seconds(pid: int) -> float:
     """Return the CPU seconds that a process has used, including all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -129,14 +129,14 @@ def measure(directory: Path, readings: int, rate: float, idle: float) -> tuple[d
         )
         wait_until_ready(log)
         pids = {"feed": feed.pid, "floor": floor.pid}
-        at_start = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        at_start = {name: read_cpu_seconds(pid) for name, pid in pids.items()}
         time.sleep(idle)
-        before_readings = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        before_readings = {name: read_cpu_seconds(pid) for name, pid in pids.items()}
         readings_start = time.monotonic()
         asyncio.run(publish(port, readings, rate))
         time.sleep(1.0)
         duration = time.monotonic() - readings_start
-        after_readings = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        after_readings = {name: read_cpu_seconds(pid) for name, pid in pids.items()}
         expected = int((readings - 1) * READING_SECONDS // 1800)
         window_count = read_windows(directory / "windows.db").wh.shape[1]
         if window_count != expected:

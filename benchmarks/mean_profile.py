@@ -25,7 +25,7 @@ from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, SeededNoise
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce_lab.testbed.errors_of_mean import ErrorMeter
+from sottovoce_lab.testbed.mean_errors import ErrorMeter
 
 Floats = NDArray[np.float64]
 DELTA, SHARE_COLLUDING, THRESHOLD, POINTS = 1e-5, 0.1, 0.7, 48
@@ -52,15 +52,15 @@ def main() -> None:
         return
     seeds = 2 if options.smoke else options.seeds
     scotland, london = (
-        _homes(options.data / "edrp_scotland/edrp_scotland.npz"),
-        _homes(options.data / "lcl_halfhourly_2013/lcl_halfhourly_2013.npz"),
+        _read_homes(options.data / "edrp_scotland/edrp_scotland.npz"),
+        _read_homes(options.data / "lcl_halfhourly_2013/lcl_halfhourly_2013.npz"),
     )
     print(
         f"device level, ε = {options.epsilon:g}, δ = {DELTA:g}, a tenth colluding, threshold {THRESHOLD}; {seeds} seeds"
     )
     print(f"{'homes':>6} {'released':<42} {'rmse/mean':>10} {'worst':>7} {'clip':>7} {'prior':>7} {'zeros':>7}")
     for count in (300,) if options.smoke else (300, 1000):
-        settings = _choose_settings(scotland, _shape_of(options.data, scotland), count, options.epsilon)
+        settings = _choose_settings(scotland, _scaled_profile(options.data, scotland), count, options.epsilon)
         prior = tuple(scotland.mean(axis=0).tolist())
         declared = Profile(POINTS, settings.clip, prior, settings.harmonics, settings.shape_clip)
         description = f"{declared.size} coefficients, clips {declared.clip:g} and {declared.shape_clip:g}"
@@ -86,7 +86,7 @@ def _choose_settings(homes: Floats, prior: Floats, count: int, epsilon: float) -
     )
 
     def error(profile: Profile) -> float:
-        meter = ErrorMeter(homes, profile, 0.0).final([homes.mean(axis=0)])
+        meter = ErrorMeter(homes, profile, 0.0).measure_all([homes.mean(axis=0)])
         share = _terms(profile, count).deviation(_budget(epsilon), count)
         return float(np.hypot(meter.rmse_clip, share * profile.error / count**0.5))
 
@@ -101,7 +101,9 @@ def _measure_sum(homes: Floats, profile: Profile, count: int, epsilon: float, se
     noise = SeededNoise(seed)
     total = np.sum([mechanism.apply(_row(profile, home), count, noise) for home in sample], axis=0)
     consumer = MeanConsumer(profile, mechanism.step, mechanism.width)
-    measures = ErrorMeter(sample, profile, 0.0).final([consumer.model(consumer.value_after_sum(None, 0, total, count))])
+    measures = ErrorMeter(sample, profile, 0.0).measure_all(
+        [consumer.model(consumer.value_after_sum(None, 0, total, count))]
+    )
     truth = sample.mean(axis=0)
     zeros = float(np.sqrt(np.mean(truth**2)))
     errors = np.array([measures.rmse_mean, measures.rmse_clip, measures.rmse_prior, zeros]) / truth.mean()
@@ -120,7 +122,7 @@ def _budget(epsilon: float) -> Budget:
     return Budget(epsilon, DELTA, "device", "add-remove")
 
 
-def _homes(path: Path) -> Floats:
+def _read_homes(path: Path) -> Floats:
     """Return each home's mean daily profile in kWh, float64[homes, 48]; missing readings are ignored."""
     wh = np.load(path)["wh"].astype(np.float64)
     days = np.where(wh < 0, np.nan, wh / 1000).reshape(len(wh), -1, POINTS)
@@ -128,7 +130,7 @@ def _homes(path: Path) -> Floats:
     return means
 
 
-def _shape_of(data: Path, homes: Floats) -> Floats:
+def _scaled_profile(data: Path, homes: Floats) -> Floats:
     """Return the mean daily profile of one house in France, scaled to the mean load of these homes."""
     hours: list[list[float]] = [[] for _ in range(24)]
     with gzip.open(data / "household_power/household_power_hourly.csv.gz", "rt") as file:

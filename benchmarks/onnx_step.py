@@ -41,7 +41,7 @@ READY_SECONDS = 180.0
 Floats = NDArray[np.float64]
 
 
-def examples() -> tuple[Floats, NDArray[np.int64]]:
+def make_examples() -> tuple[Floats, NDArray[np.int64]]:
     """Return features in [0, 1] and labels, identical in each process."""
     random = np.random.default_rng(0)
     return random.uniform(0, 1, (EXAMPLES, FEATURES)), random.integers(0, CLASSES, EXAMPLES)
@@ -49,7 +49,7 @@ def examples() -> tuple[Floats, NDArray[np.int64]]:
 
 def our_step() -> Any:
     """Return a function that computes a step as a device does."""
-    kernel, (features, labels) = kernel_named(MODEL, FEATURES, CLASSES, 0), examples()
+    kernel, (features, labels) = kernel_named(MODEL, FEATURES, CLASSES, 0), make_examples()
     start = kernel.initial(0)
     return lambda: kernel.clipped_gradient_sum(start, features, labels, CLIP)
 
@@ -64,7 +64,7 @@ def torch_step() -> Any:
     flat: Any = torch.from_numpy(start.astype(np.float32))
     pieces = flat.split([int(np.prod(shape)) for shape in shapes.values()])
     parameters = {name: piece.reshape(shapes[name]) for name, piece in zip(shapes, pieces, strict=True)}
-    features, labels = examples()
+    features, labels = make_examples()
     x = torch.from_numpy(features.astype(np.float32)).reshape(EXAMPLES, 1, 28, 28)
     y = torch.from_numpy(labels)
 
@@ -95,7 +95,7 @@ def measure(implementation: str, repetitions: int) -> None:
         started = time.process_time()
         step()
         seconds.append(time.process_time() - started)
-    print(json.dumps({"seconds": min(seconds), "mib": resident_mib(os.getpid(), "VmHWM"), "sum": total.tolist()}))
+    print(json.dumps({"seconds": min(seconds), "mib": read_resident_mib(os.getpid(), "VmHWM"), "sum": total.tolist()}))
 
 
 def measure_in_process(implementation: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def measure_in_process(implementation: str) -> dict[str, Any]:
     return result
 
 
-def resident_mib(pid: int, field: str = "VmRSS") -> float:
+def read_resident_mib(pid: int, field: str = "VmRSS") -> float:
     """Return the resident memory of a process in MiB, current (VmRSS) or peak (VmHWM), from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
@@ -115,7 +115,7 @@ def resident_mib(pid: int, field: str = "VmRSS") -> float:
     raise RuntimeError(f"process {pid} has ended")
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return an unused port on 127.0.0.1."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
@@ -131,7 +131,7 @@ def configure(directory: Path) -> None:
 
     fleet = create_fleet(directory / "fleet", "step")
     ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]
-    ports = [free_port() for _ in NAMES]
+    ports = [find_free_port() for _ in NAMES]
     random = np.random.default_rng(0)
     for i, name in enumerate(NAMES):
         features, labels = random.integers(0, 256, (RECORDS, FEATURES)), random.integers(0, CLASSES, RECORDS)
@@ -148,7 +148,7 @@ def configure(directory: Path) -> None:
         )
 
 
-def agents_mib(directory: Path, seconds: float) -> list[float]:
+def measure_agents_mib(directory: Path, seconds: float) -> list[float]:
     """Return the median resident memory of each of the two agents in MiB, over `seconds` of training."""
     with ExitStack() as stack:
         processes = []
@@ -166,7 +166,7 @@ def agents_mib(directory: Path, seconds: float) -> list[float]:
         for _ in range(max(1, round(seconds / 0.2))):
             time.sleep(0.2)
             for process, mib in zip(processes, samples, strict=True):
-                mib.append(resident_mib(process.pid))
+                mib.append(read_resident_mib(process.pid))
         return [statistics.median(mib) for mib in samples]
 
 
@@ -180,7 +180,7 @@ def is_learning(state: Path) -> bool:
         return False
 
 
-def best_turn(turns: list[dict[str, Any]]) -> dict[str, Any]:
+def summarise_turns(turns: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the minimum time and the peak memory over all turns."""
     return {**turns[0], "seconds": min(turn["seconds"] for turn in turns), "mib": max(turn["mib"] for turn in turns)}
 
@@ -189,7 +189,7 @@ def compare(turns: int) -> bool:
     """Compare our step with the floor; return whether time, memory and result are within their limits."""
     kinds = ["ours"] if importlib.util.find_spec("torch") is None else ["ours", "torch"]
     results = [[measure_in_process(kind) for kind in kinds] for _ in range(turns)]
-    ours, *floors = (best_turn([turn[i] for turn in results]) for i in range(len(kinds)))
+    ours, *floors = (summarise_turns([turn[i] for turn in results]) for i in range(len(kinds)))
     print(f"step       {ours['seconds'] * 1e3:7.1f} ms   {ours['mib']:6.1f} MiB  {EXAMPLES} examples, one thread")
     if not floors:
         print("floor      not measured, because PyTorch is not installed")
@@ -216,7 +216,7 @@ def main() -> int:
     within_limits = compare(turns=1 if options.smoke else 4)
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         configure(Path(directory))
-        largest = max(agents_mib(Path(directory), seconds=2.0 if options.smoke else 10.0))
+        largest = max(measure_agents_mib(Path(directory), seconds=2.0 if options.smoke else 10.0))
     within_memory = largest <= options.limit
     print(f"agent      {largest:6.1f} MiB  {MODEL}, {RECORDS} records")
     print(f"limit      {options.limit:6.1f} MiB  {'kept' if within_memory else 'EXCEEDED'}")

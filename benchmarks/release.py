@@ -39,7 +39,7 @@ MINUTES = 24 * 60  # per day
 RELEASES = 4096  # number of releases over which the budget is spread; no benchmark makes more
 
 
-def seconds(function: Callable[[], object], clock: Callable[[], float]) -> float:
+def time_call(function: Callable[[], object], clock: Callable[[], float]) -> float:
     """Return the duration of one call in seconds, on this clock."""
     started = clock()
     function()
@@ -65,7 +65,7 @@ def compare(
     """
     function()
     floor()
-    durations = np.array([(seconds(function, clock), seconds(floor, clock)) for _ in range(repetitions)])
+    durations = np.array([(time_call(function, clock), time_call(floor, clock)) for _ in range(repetitions)])
     median, floor_median = np.median(durations, axis=0)
     within = bool(median <= limit * floor_median)
     verdict = "" if math.isinf(limit) else f"; limit {limit:g}: {'pass' if within else 'FAIL'}"
@@ -76,7 +76,7 @@ def compare(
     return within
 
 
-def noise(size: int, repetitions: int) -> bool:
+def compare_noise(size: int, repetitions: int) -> bool:
     """Compare an exact discrete Gaussian vector with a normal vector from numpy; return whether the limit is met.
 
     The comparison uses CPU time, because on a busy machine only the longer of the two calls is interrupted.
@@ -95,13 +95,13 @@ def noise(size: int, repetitions: int) -> bool:
     )
 
 
-def records(size: int) -> Records:
+def make_records(size: int) -> Records:
     """Return random records for a softmax model with `size` parameters."""
     generator = np.random.default_rng(0)
     return Records(generator.normal(size=(RECORDS, size // CLASSES)), generator.integers(0, CLASSES, RECORDS))
 
 
-def next_query(vault: Vault, size: int) -> Callable[[], None]:
+def query_sender(vault: Vault, size: int) -> Callable[[], None]:
     """Return a function that sends the vault the next query of a schedule, always at the same point."""
     slots, point = count(), np.zeros(size)
 
@@ -120,9 +120,9 @@ def open_ledger(kind: str, path: Path) -> Ledger:
     return Ledger.open(path, "bench", BUDGET)
 
 
-def release(size: int, repetitions: int, directory: Path) -> None:
+def compare_release(size: int, repetitions: int, directory: Path) -> None:
     """Compare a whole release with a plain gradient sum with numpy noise and, if on the disk, two durable appends."""
-    device_records, kernel = records(size), Softmax(size // CLASSES, CLASSES)
+    device_records, kernel = make_records(size), Softmax(size // CLASSES, CLASSES)
     generator = np.random.default_rng()
     weights = np.zeros((size // CLASSES, CLASSES))
 
@@ -154,11 +154,11 @@ def release(size: int, repetitions: int, directory: Path) -> None:
                 ledger=open_ledger(kind, directory / f"{size}.db"),
                 noise=OperatingSystemNoise(),
             )
-            compare(f"release, {size:,}, ledger: {kind}", next_query(vault, size), floor, floor_name, repetitions)
+            compare(f"release, {size:,}, ledger: {kind}", query_sender(vault, size), floor, floor_name, repetitions)
             vault.close()
 
 
-def record(name: str, features: int, classes: int, repetitions: int) -> None:
+def compare_record(name: str, features: int, classes: int, repetitions: int) -> None:
     """Compare the exact release of one record with a floating-point sample of the same distribution."""
     record_scheme = scheme(name, features, classes, 1.0)
     mechanism, noise, generator = RecordMechanism(record_scheme), OperatingSystemNoise(), np.random.default_rng()
@@ -172,13 +172,13 @@ def record(name: str, features: int, classes: int, repetitions: int) -> None:
     )
 
 
-def bytes_written() -> tuple[int, int]:
+def read_bytes_written() -> tuple[int, int]:
     """Return the number of bytes that this process has written so far, and the bytes of file pages changed by it."""
     counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counters["wchar"]), int(counters["write_bytes"])
 
 
-def charge(repetitions: int, directory: Path) -> bool:
+def compare_charge(repetitions: int, directory: Path) -> bool:
     """Compare a durable charge with a durable append of the same size; return whether the limit is met."""
     path = directory / "charge.db"
     mechanism = calibrate(clip=0.5, size=650, releases=RELEASES, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
@@ -191,10 +191,10 @@ def charge(repetitions: int, directory: Path) -> bool:
             raise RuntimeError("the budget is spent")
 
     pay()
-    bytes_at_start = np.array(bytes_written())
+    bytes_at_start = np.array(read_bytes_written())
     for _ in range(METERED_CHARGES):
         pay()
-    written_per_charge, changed_per_charge = (np.array(bytes_written()) - bytes_at_start) / METERED_CHARGES
+    written_per_charge, changed_per_charge = (np.array(read_bytes_written()) - bytes_at_start) / METERED_CHARGES
     print(f"a charge writes {written_per_charge:,.0f} bytes and changes {changed_per_charge:,.0f} bytes of file pages;")
     print(f"with one charge per minute, this amounts to {changed_per_charge * MINUTES / 2**20:.1f} MiB per day")
     payload = bytes(round(written_per_charge))
@@ -218,12 +218,12 @@ def main() -> int:
     repetitions = 5 if smoke else 200
     print(f"{'':36} {'measured':>15} {'floor':>15} {'ratio':>8}")
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as directory:
-        within = [noise(size, repetitions) for size in SIZES]
+        within = [compare_noise(size, repetitions) for size in SIZES]
         for size in SIZES:
-            release(size, repetitions if size < 10_000 else max(3, repetitions // 20), Path(directory))
+            compare_release(size, repetitions if size < 10_000 else max(3, repetitions // 20), Path(directory))
         for name, features, classes in (("laplace", 57, 2), ("privunit", 57, 2), ("krr-privunit", 785, 10)):
-            record(name, features, classes, repetitions)
-        within.append(charge(repetitions, Path(directory)))
+            compare_record(name, features, classes, repetitions)
+        within.append(compare_charge(repetitions, Path(directory)))
     return 0 if smoke or all(within) else 1
 
 

@@ -27,14 +27,14 @@ MAX_MIB = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartCost:
     """Seconds until all agents have answered, and mean memory per agent in MiB."""
 
     seconds: float
     mib: float
 
 
-def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
+def measure_start(agents: int, isolate: Literal["fork", "exec"]) -> StartCost:
     """Start a fleet once, measure it, and stop it."""
     planned = plan(RunSpec(engine="grpc", agents=agents, period=5.0, isolate=isolate).options())
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
@@ -43,13 +43,15 @@ def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
         try:
             fleet.start(lambda ready, total: None)
             seconds = time.monotonic() - started
-            shares = [proportional_mib(member.process.pid) for member in fleet.members if member.process is not None]
+            shares = [
+                read_proportional_mib(member.process.pid) for member in fleet.members if member.process is not None
+            ]
         finally:
             fleet.stop()
-    return Start(seconds, statistics.mean(shares))
+    return StartCost(seconds, statistics.mean(shares))
 
 
-def proportional_mib(pid: int) -> float:
+def read_proportional_mib(pid: int) -> float:
     """Return the memory of a process in MiB, with shared pages divided by the number of processes that share them."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
@@ -63,16 +65,18 @@ def main() -> int:
     parser.add_argument("--agents", type=int, nargs="+", default=list(LIMITS), help="fleet sizes")
     arguments = parser.parse_args()
     print("  agents   forked s     exec s    ratio   MiB each   exec MiB")
-    failed = False
+    has_failed = False
     for agents in arguments.agents:
-        runs = [(start(agents, "fork"), start(agents, "exec")) for _ in range(1 if arguments.smoke else 5)]
-        forked, executed = (statistics.median(run[index].seconds for run in runs) for index in (0, 1))
+        runs = [
+            (measure_start(agents, "fork"), measure_start(agents, "exec")) for _ in range(1 if arguments.smoke else 5)
+        ]
+        fork_s, exec_s = (statistics.median(run[index].seconds for run in runs) for index in (0, 1))
         mib, exec_mib = (statistics.median(run[index].mib for run in runs) for index in (0, 1))
-        within = forked <= LIMITS.get(agents, float("inf")) and mib <= MAX_MIB
-        failed |= not within
-        numbers = f"{agents:8} {forked:10.2f} {executed:10.2f} {forked / executed:8.2f} {mib:10.1f} {exec_mib:10.1f}"
+        within = fork_s <= LIMITS.get(agents, float("inf")) and mib <= MAX_MIB
+        has_failed |= not within
+        numbers = f"{agents:8} {fork_s:10.2f} {exec_s:10.2f} {fork_s / exec_s:8.2f} {mib:10.1f} {exec_mib:10.1f}"
         print(f"{numbers}  {'pass' if within else 'FAIL'}", flush=True)
-    return int(failed and not arguments.smoke)
+    return int(has_failed and not arguments.smoke)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def open_vault(config: Path) -> Iterator[AnyVault]:
         yield vault
 
 
-def query_vault(vault: AnyVault, size: int, *, repeat: bool) -> Callable[[], None]:
+def query_sender(vault: AnyVault, size: int, *, repeat: bool) -> Callable[[], None]:
     """Return a function that sends the vault the next query of a schedule, or always the first if `repeat` is set."""
     slots, point = count(), np.zeros(size)
 
@@ -110,7 +110,7 @@ def query_vault(vault: AnyVault, size: int, *, repeat: bool) -> Callable[[], Non
     return ask
 
 
-def seconds(function: Callable[[], object]) -> float:
+def time_call(function: Callable[[], object]) -> float:
     """Return the wall time of one call, in seconds."""
     started = time.perf_counter()
     function()
@@ -124,11 +124,11 @@ def compare(name: str, function: Callable[[], None], floor: Callable[[], None], 
     """
     function()
     floor()
-    median, floor_median = np.median([(seconds(function), seconds(floor)) for _ in range(repetitions)], axis=0)
+    median, floor_median = np.median([(time_call(function), time_call(floor)) for _ in range(repetitions)], axis=0)
     print(f"{name:36} {median * 1e6:10.0f} µs {floor_median * 1e6:10.0f} µs {median / floor_median:7.2f}", flush=True)
 
 
-def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
+def compare_times(fleet: Fleet, directory: Path, repetitions: int) -> None:
     """Compare a query over the socket with the same query in this process."""
     for features in FEATURES:
         size = (features + 1) * CLASSES
@@ -142,29 +142,29 @@ def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
             for repeat, label in ((False, "a release"), (True, "a repeated query")):
                 compare(
                     f"{label}, {size:,} parameters",
-                    query_vault(remote, size, repeat=repeat),
-                    query_vault(local, size, repeat=repeat),
+                    query_sender(remote, size, repeat=repeat),
+                    query_sender(local, size, repeat=repeat),
                     repetitions if features == FEATURES[0] else max(3, repetitions // 10),
                 )
 
 
-def memory(fleet: Fleet, directory: Path, settle: float) -> None:
+def compare_memory(fleet: Fleet, directory: Path, settle: float) -> None:
     """Compare an agent with a separate vault and an agent that contains its vault, each running alone without peers."""
     inside_config = configure_device(fleet, directory, "one", FEATURES[0], separate=False)
     separate_config = configure_device(fleet, directory, "two", FEATURES[0], separate=True)
     with run_process("agent", inside_config) as pid:
         wait_for_release(directory / "one", settle)
-        combined = resident_mib(pid)
+        combined = read_resident_mib(pid)
     with ExitStack() as stack:
         vault = stack.enter_context(run_process("vault", separate_config))
         agent = stack.enter_context(run_process("agent", separate_config))
         wait_for_release(directory / "two", settle)
-        parts = resident_mib(agent), resident_mib(vault)
+        parts = read_resident_mib(agent), read_resident_mib(vault)
     print(f"{'memory: agent + separate vault':36} {parts[0]:6.1f} + {parts[1]:.1f} MiB")
     print(f"{'memory: agent with its vault inside':36} {combined:6.1f} MiB, ratio {sum(parts) / combined:.2f}")
 
 
-def resident_mib(pid: int) -> float:
+def read_resident_mib(pid: int) -> float:
     """Return the resident memory of a process in MiB, from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -195,8 +195,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as name:
         directory = Path(name)
         fleet = create_fleet(directory / "fleet", "bench")
-        times(fleet, directory, 5 if options.smoke else 300)
-        memory(fleet, directory, 1.0 if options.smoke else 5.0)
+        compare_times(fleet, directory, 5 if options.smoke else 300)
+        compare_memory(fleet, directory, 1.0 if options.smoke else 5.0)
     return 0
 
 

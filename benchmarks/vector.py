@@ -26,7 +26,7 @@ class Result:
     """Node updates per second, message copies per second, and the hash of the final state."""
 
     updates: float
-    copied: float
+    copies: float
     digest: str
 
 
@@ -58,10 +58,10 @@ def main() -> int:
     print("   devices    updates/s     copies/s  floor ×  gossipy ×    MiB  same bits twice")
     for nodes, cycles in sizes:
         first, second = measure(nodes, cycles), measure(nodes, cycles)
-        updates, copied = max(first.updates, second.updates), max(first.copied, second.copied)
+        updates, copies = max(first.updates, second.updates), max(first.copies, second.copies)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         same_bits = "yes" if first.digest == second.digest else "NO"
-        speeds = f"{nodes:10,} {updates:12,.0f} {copied:12,.0f} {copied / updates:8.1f} {updates / GOSSIPY:10,.0f}"
+        speeds = f"{nodes:10,} {updates:12,.0f} {copies:12,.0f} {copies / updates:8.1f} {updates / GOSSIPY:10,.0f}"
         print(f"{speeds} {peak:6.0f}  {same_bits}", flush=True)
         if first.digest != second.digest:
             return 1

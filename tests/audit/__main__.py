@@ -17,7 +17,7 @@ def main() -> int:
         outcome = audit("learner", name, fidelity=fidelity, progress=lambda line: None)
         rows.append(_row(outcome))
         print(rows[-1], end="", file=sys.stderr, flush=True)
-        if outcome.refuted or (
+        if outcome.is_refuted or (
             outcome.statement.epsilon and outcome.epsilon_lower_bound < 0.7 * outcome.statement.epsilon
         ):
             wrong.append(f"{name} ({fidelity})")
@@ -34,7 +34,7 @@ def _row(outcome: Audit) -> str:
     name = outcome.name if outcome.fidelity == "sound" else f"{outcome.name}, {outcome.fidelity}"
     played = ", ".join(
         f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
-        for key, value in outcome.played.items()
+        for key, value in outcome.public_parameters.items()
     )
     claim, share = ("none", "") if stated is None else (f"{stated:g}", f"{100 * found / stated:.0f} %")
     return f"| `{name}` | {played} | {claim} | {found:.2f} | {share} | {outcome.verdict} |\n"

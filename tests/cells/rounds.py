@@ -219,7 +219,7 @@ def _device(
     others = [other for other in names if other != name and rng.random() < 0.95]
     rng.shuffle(others)
     store, honest = MemoryStore(learner.fresh()), kind is None
-    return Device(name, learner, store, vault, tuple(others), honest=honest)  # type: ignore[arg-type]
+    return Device(name, learner, store, vault, tuple(others), is_honest=honest)  # type: ignore[arg-type]
 
 
 def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down: set[str], rng: random.Random) -> None:

@@ -10,7 +10,7 @@ from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce_lab.auditor.games.canaries import canaries
+from sottovoce_lab.auditor.games.canaries import play_canary_game
 from sottovoce_lab.auditor.targets.cells import CellMeans
 
 CELL = Cell(8, 8, 2, 0.7)
@@ -40,7 +40,7 @@ def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
     assert isinstance(event, CellSum)
     fewer = replace(event, honest=event.honest - known)
     claimed = gaussian_epsilon(math.sqrt(fewer.mu_squared), _DELTA)
-    findings = canaries(subject, claimed, trials, np.random.default_rng(seed), 0.05, 0.05)
+    findings = play_canary_game(subject, claimed, trials, np.random.default_rng(seed), 0.05, 0.05)
     bound = max(finding.epsilon_lower_bound or 0.0 for finding in findings)
     return Bite(known, claimed, bound)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.simulator import Faults, Simulation
 from sottovoce_lab.simulator.absences import Absence
 from sottovoce_lab.simulator.fault_schedule import FaultSchedule
-from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
+from sottovoce_lab.simulator.faults import CycleEvent, CycleSpan, Sessions
 
 from tests.deterministic.fleet import fleet
 
@@ -42,9 +42,9 @@ def _agent_faults(agents: int) -> st.SearchStrategy[Faults]:
         delay=st.just(0.5),
         delay_spread=st.floats(0, 0.5),
         reorder=st.floats(0, 0.8),
-        partition=st.none() | st.builds(During, shares, cycles, st.just(_STORM)),
-        kill=st.builds(AtCycle, shares, cycles),
-        restart=st.just(AtCycle(1.0, _STORM)),
+        partition=st.none() | st.builds(CycleSpan, shares, cycles, st.just(_STORM)),
+        kill=st.builds(CycleEvent, shares, cycles),
+        restart=st.just(CycleEvent(1.0, _STORM)),
         churn=st.none() | st.builds(Sessions, st.floats(0, 2), st.floats(0, 1)) | st.lists(absence).map(tuple),
     )
 
@@ -62,17 +62,17 @@ def run(mix: Mix) -> tuple[NDArray[np.float64], str]:
     devices = fleet(mix.agents, mix.topology, seed=mix.seed, steps=_STEPS, fanout=mix.fanout, spread=5.0)
     simulation = Simulation(devices.devices, faults=mix.faults, period=1.0, seed=mix.seed)
     names = [device.id for device in devices.devices]
-    fate = FaultSchedule(mix.faults, names, mix.seed)
+    schedule = FaultSchedule(mix.faults, names, mix.seed)
     down: set[int] = set()
     simulation.start()
     for cycle in range(1, _STORM + 1):
-        turn = fate.at(cycle)
-        for place in turn.killed:
+        cycle_faults = schedule.advance_to(cycle)
+        for place in cycle_faults.agents_to_kill:
             simulation.kill(names[place])
-        for place in turn.restarted:
+        for place in cycle_faults.agents_to_restart:
             simulation.restart(names[place])
-        down = (down | set(turn.killed)) - set(turn.restarted)
-        simulation.cut_off = frozenset(names[place] for place in turn.cut_off)
+        down = (down | set(cycle_faults.agents_to_kill)) - set(cycle_faults.agents_to_restart)
+        simulation.cut_off = frozenset(names[place] for place in cycle_faults.cut_off)
         simulation.run_until(float(cycle))
     assert not simulation.cut_off
     for place in sorted(down):

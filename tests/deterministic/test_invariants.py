@@ -18,8 +18,8 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation
 from sottovoce_lab.simulator import simulation as engine
-from sottovoce_lab.simulator.invariants import LAWS, AppliedOnce, Invariants
-from sottovoce_lab.simulator.mass import PushSumMass
+from sottovoce_lab.simulator.invariants import LAWS, Invariants, SingleApplicationLaw
+from sottovoce_lab.simulator.mass import PushSumMassLaw
 
 from tests.deterministic.fleet import KERNEL, LEARNER, Fleet, fleet
 
@@ -83,7 +83,7 @@ def test_a_message_applied_and_called_a_duplicate(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("core, wrong", [(Forgetful, "that was not in transit"), (Sly, "mass changed by an amount")])
 def test_mass_alone_shows_it_too(monkeypatch: pytest.MonkeyPatch, core: type[Core], wrong: str) -> None:
     monkeypatch.setattr(engine, "Core", core)
-    monkeypatch.setattr(AppliedOnce, "violation", lambda *_: None)
+    monkeypatch.setattr(SingleApplicationLaw, "find_violation", lambda *_: None)
     with pytest.raises(InternalError, match=f"{wrong}.*`receive`"):
         run(fleet(5, "exponential", seed=1, steps=0))
 
@@ -218,4 +218,4 @@ def test_a_learner_without_laws_of_its_own_keeps_the_common_ones() -> None:
 @pytest.mark.parametrize("state", [PushSum.state_type, GolfMoments.state_type])
 def test_mass_is_followed_in_every_state_that_holds_it(state: type[PushSumState]) -> None:
     """Laws are looked up by the exact type of a state, so a subclass needs an entry of its own."""
-    assert LAWS[state] is PushSumMass
+    assert LAWS[state] is PushSumMassLaw

@@ -23,7 +23,7 @@ from sottovoce.vault import Ledger, OperatingSystemNoise, build
 from sottovoce.wire import decode, encode
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import RunSpec
-from sottovoce_lab.testbed.unsigned import Unsigned
+from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 from tests.support.fleets import new_fleet
 from tests.support.grpc_nodes import Node, listening
@@ -118,7 +118,7 @@ def in_step(asked: Plan, carry: Carry) -> list[Floats]:
     names = [f"node-{i}" for i in range(NODES)]
     nodes = []
     for i, name in enumerate(names):
-        learner, _ = asked.family.learner(name, Unsigned(), ())
+        learner, _ = asked.family.learner(name, UnsignedProvenance(), ())
         vault = build(
             records=prepare_records(asked.raw[i], asked.transform, asked.bounds),
             kernel=asked.family.kernel,

@@ -58,7 +58,7 @@ def spread(devices: list[Device]) -> float:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_dead_neighbour_costs_one_deadline_and_its_weight_is_ones_own(name: str) -> None:
     devices, trace = fleet(out_peers("ring", 4), name, steps=30), Trace()
-    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1, witness=trace)
+    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1, event_observer=trace)
     simulation.start()
     simulation.run_until(2.4)
     simulation.kill("device-1")
@@ -105,7 +105,7 @@ def test_rounds_survive_loss_repetition_and_delay(name: str, topology: str) -> N
     simulation.start()
     simulation.run_until(90.0)
     assert all(state(device).work.round > STEPS + 20 for device in devices)
-    assert simulation.refused == 0
+    assert simulation.refused_messages == 0
     assert spread(devices) < 1e-5, "after the last private round all agree"
     questions = questions_of(devices)
     assert all(0 < device.vault.spending().releases <= STEPS * questions for device in devices)
@@ -173,7 +173,7 @@ def test_a_device_without_its_state_asks_no_slot_again() -> None:
 def test_more_neighbours_than_answers_take_turns() -> None:
     devices = fleet(out_peers("full", 5), "pdsl", steps=STEPS, answers=3)
     trace = Trace()
-    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1, witness=trace)
+    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1, event_observer=trace)
     simulation.start()
     simulation.run_until(20.0)
     assert all(device.vault.spending().releases == STEPS * 3 for device in devices)

@@ -62,7 +62,7 @@ def run(name: str, topology: str, rounds: int = ROUNDS) -> tuple[list[list[int]]
     """Run this many private rounds; return the peers and the events of the run."""
     peers = out_peers(topology, GRAPHS[topology])
     trace = Trace()
-    simulation = Simulation(fleet(peers, name, steps=rounds), faults=Faults(), period=1.0, seed=2, witness=trace)
+    simulation = Simulation(fleet(peers, name, steps=rounds), faults=Faults(), period=1.0, seed=2, event_observer=trace)
     simulation.start()
     simulation.run_until(rounds + 6.0)
     events: list[dict[str, Any]] = json.loads(json.dumps(trace.document()))["events"]

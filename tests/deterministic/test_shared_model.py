@@ -71,9 +71,11 @@ def drawn(device: Device) -> list[Records]:
     return [held.at(np.flatnonzero(blocks == block)) for block in range(TURNS)]
 
 
-def run(devices: list[Device], until: float, faults: Faults = SMOOTH, witness: Trace | None = None) -> Simulation:
+def run(
+    devices: list[Device], until: float, faults: Faults = SMOOTH, event_observer: Trace | None = None
+) -> Simulation:
     """A device whose power fails is down for a while."""
-    simulation = Simulation(devices, faults=faults, period=1.0, seed=4, witness=witness)
+    simulation = Simulation(devices, faults=faults, period=1.0, seed=4, event_observer=event_observer)
     simulation.start()
     advance(simulation, until)
     return simulation
@@ -126,7 +128,7 @@ def test_without_noise_it_is_centralised_descent_batch_by_batch(order: str) -> N
     Each is the sum over a block over the expected size of one, however many records the block drew.
     """
     devices, trace = sharing(8, order=order), Trace()
-    run(devices, 250.0, witness=trace)
+    run(devices, 250.0, event_observer=trace)
     state = agreed(devices)
     assert state.model.head.step == 8 * TURNS
     assert all(found.forks == found.lost_updates == 0 for found in states(devices))

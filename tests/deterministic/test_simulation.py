@@ -156,7 +156,7 @@ def test_a_refused_share_stays_with_its_sender() -> None:
     for _ in range(60):
         simulation.step()
         assert devices.account()[0].tolist() == (2 * full).tolist()
-    assert simulation.refused > 10
+    assert simulation.refused_messages > 10
     assert simulation.traffic.messages - simulation.traffic.retries == 1
 
 

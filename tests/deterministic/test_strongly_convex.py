@@ -8,14 +8,14 @@ from sottovoce.algorithms.shared_model.parts import build_schedule
 from sottovoce.kernels.softmax import Softmax
 from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 RUN = {"data": "digits", "agents": 5, "cycles": 60, "learner": "without-replacement", "epsilon": 4.0}
 
 
 def step_size(**keys: Any) -> float:
     """η of the public schedule."""
-    planned = plan(run_spec({**RUN, **keys}, "test").options())
+    planned = plan(build_run_spec({**RUN, **keys}, "test").options())
     return build_schedule(planned.config, Softmax(64, 10)).step_size
 
 

@@ -11,7 +11,7 @@ def traced(faults: Faults) -> tuple[Trace, Simulation]:
     """A fleet of three with a kill and a restart."""
     trace = Trace()
     devices = fleet(3, "ring", seed=1, steps=4)
-    simulation = Simulation(devices.devices, faults=faults, period=1.0, seed=1, witness=trace)
+    simulation = Simulation(devices.devices, faults=faults, period=1.0, seed=1, event_observer=trace)
     simulation.start()
     simulation.run_until(3.0)
     simulation.kill("device-1")

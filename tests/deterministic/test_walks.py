@@ -124,7 +124,7 @@ def test_more_walks_than_one_by_a_mistake_are_kept_apart(topology: str) -> None:
 
 def _run(seed: int) -> list[dict[str, Any]]:
     devices, trace = walkers(5, 7), Trace()
-    simulation = Simulation(devices, faults=ROUGH, period=1.0, seed=seed, witness=trace)
+    simulation = Simulation(devices, faults=ROUGH, period=1.0, seed=seed, event_observer=trace)
     simulation.start()
     simulation.run_until(9.0)
     simulation.kill("device-1")

@@ -64,7 +64,7 @@ def run_in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) 
     digest, watcher = hashlib.sha256(), Notes()
 
     class Last:
-        """A witness that stores every state."""
+        """An observer that stores every state."""
 
         def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
             digest.update(repr((event, at, device)).encode())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sottovoce.identity import create_fleet
 from sottovoce_lab.testbed import broker
-from sottovoce_lab.testbed.broker import OwnBroker, broker_for
+from sottovoce_lab.testbed.broker import OwnBroker, create_broker
 
 from tests.support.devices import free_port, some_records
 from tests.support.mosquitto import MOSQUITTO, Broker
@@ -101,7 +101,7 @@ def test_without_mosquitto_the_embedded_broker_serves_and_says_so(
 ) -> None:
     monkeypatch.setattr(broker.shutil, "which", lambda *_, **__: None)  # type: ignore[attr-defined]
     port = free_port()
-    chosen = broker_for(create_fleet(tmp_path / "fleet", "by-hand"), tmp_path, port, None)
+    chosen = create_broker(create_fleet(tmp_path / "fleet", "by-hand"), tmp_path, port, None)
     assert isinstance(chosen, OwnBroker)
     assert "embedded" in chosen.description
     assert chosen.settings == {"url": f"mqtt://127.0.0.1:{port}", "version": "3.1.1"}

@@ -57,7 +57,7 @@ class AnyOrder(RuleBasedStateMachine):
 
             if self._act(recipient.id, act):
                 refused = bool(core.refusal_reason(*place))
-                self.confirmations.append((sender, self._device(sender).life, outgoing, refused))
+                self.confirmations.append((sender, self._device(sender).incarnation, outgoing, refused))
 
     @rule(node=nodes)
     def change_task(self, node: str) -> None:
@@ -69,7 +69,7 @@ class AnyOrder(RuleBasedStateMachine):
     def confirm(self, data: st.DataObject, lost: bool) -> None:
         sender, life, outgoing, refused = self.confirmations.pop(data.draw(st.integers(0, len(self.confirmations) - 1)))
         device = self._device(sender)
-        if device.core and device.life == life and not lost:
+        if device.core and device.incarnation == life and not lost:
             then = device.core.take_back if refused else device.core.confirm
             self._act(sender, lambda: then(outgoing.recipient, outgoing.sequence, self.now))
 
@@ -79,7 +79,7 @@ class AnyOrder(RuleBasedStateMachine):
         node, life, query = self.asked.pop(data.draw(st.integers(0, len(self.asked) - 1)))
         device = self._device(node)
         answer = device.vault.answer(query)
-        if device.core and device.life == life:
+        if device.core and device.incarnation == life:
             core = device.core
             self._act(node, lambda: core.apply_query_answer(answer, self.now))
 
@@ -126,7 +126,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _down(self, node: str) -> None:
         device = self._device(node)
-        device.core, device.life = None, device.life + 1
+        device.core, device.incarnation = None, device.incarnation + 1
         self.timers.discard(node)
 
     def _act(self, node: str, act: Callable[[], list[Action]]) -> bool:
@@ -148,7 +148,7 @@ class AnyOrder(RuleBasedStateMachine):
                 case SetTimer():
                     self.timers.add(node)
                 case Ask(query):
-                    self.asked.append((node, self._device(node).life, query))
+                    self.asked.append((node, self._device(node).incarnation, query))
                 case _:
                     pass
 

@@ -23,7 +23,7 @@ def _storm(devices: Fleet, *, seed: int, events: int, kills: float) -> Simulatio
             simulation.kill(cut.node)
         devices.assert_conserved()
         alive = [device.id for device in devices.devices if device.core]
-        down = [device.id for device in devices.devices if not device.core and device.life]
+        down = [device.id for device in devices.devices if not device.core and device.incarnation]
         if alive and fate.random() < kills:
             simulation.kill(fate.choice(alive))
             devices.assert_conserved()
@@ -55,4 +55,4 @@ def test_storms_are_storms() -> None:
     assert simulation.traffic.retries > 20
     assert all(sum(store.cuts[when] for store in devices.stores.values()) > 10 for when in ("before", "after"))
     assert sum(vault.repeats for vault in devices.vaults.values()) > 5
-    assert sum(device.life for device in devices.devices) > 50
+    assert sum(device.incarnation for device in devices.devices) > 50

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
-from sottovoce_lab.models.build import build
+from sottovoce_lab.models.build import build_graph
 from sottovoce_lab.models.declaration import parse_declaration
 
 from tests.support.graph_runs import Batch, batch, draw_parameters
@@ -59,7 +59,7 @@ class MaxPool(OpRun):
 def check(declared: str, seed: int) -> None:
     """Each tensor's gradient along a direction is the slope of the loss."""
     model = parse_declaration(declared, "test")
-    evaluator = ReferenceEvaluator(build(model, np.float64), new_ops=[MaxPool])
+    evaluator = ReferenceEvaluator(build_graph(model, np.float64), new_ops=[MaxPool])
     parameters, given = draw_parameters(model, seed), batch(model, 2, seed)
     _, gradient = evaluated(evaluator, parameters, given)
     random, at = np.random.default_rng(seed), 0

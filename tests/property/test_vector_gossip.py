@@ -56,4 +56,4 @@ def test_stores_only_grow_and_every_copy_is_counted(nodes: int, cycles: int, how
         assert np.array_equal(stores.bits & before, before)
     held = np.array([stores.stored_owners(node) for node in range(nodes)])
     assert held.diagonal().all()
-    assert held.sum() == nodes + stores.copied
+    assert held.sum() == nodes + stores.transferred_records

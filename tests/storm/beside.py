@@ -43,15 +43,15 @@ class Beside(memory.Weather):
     def __init__(self, plan: Plan, liar: str, later: Plan | None) -> None:
         if later is not None and build_task(plan.config) != build_task(later.config):
             raise InternalError("the storm changes at a restart what a fleet has to agree on")
-        self.signed = bool(liar)
-        self.later = later
+        self.needs_identities = bool(liar)
+        self.later_plan = later
         self._liar, self._place = liar, plan.options.agents - 1
 
     def alter(self, index: int, device: Device) -> None:
         """See Weather.alter."""
         if not self._liar or index != self._place:
             return
-        device.learner, device.honest = copy(device.learner), False
+        device.learner, device.is_honest = copy(device.learner), False
         device.learner.__class__ = CELL_LIARS[self._liar]
         if self._liar == DealsAnotherSeed.__name__:
             with_another_seed(cast(Vault, getattr(device.vault, "_vault", device.vault)))

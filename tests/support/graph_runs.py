@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 from sottovoce.kernels.onnx.facts import KEY, GraphFacts, ParameterFacts, read_facts
 from sottovoce.kernels.onnx.runtime import onnxruntime
-from sottovoce_lab.models.build import build
+from sottovoce_lab.models.build import build_graph
 from sottovoce_lab.models.declaration import Declaration, parse_declaration, read_declaration
 
 STOCK = Path(sottovoce.kernels.onnx.__file__).parent / "stock"
@@ -49,7 +49,7 @@ class Run:
 
     def __init__(self, declared: str | Declaration) -> None:
         self.declaration = parse_declaration(declared, "test") if isinstance(declared, str) else declared
-        self.model = build(self.declaration)
+        self.model = build_graph(self.declaration)
         self.session = session(self.model)
 
     @property

@@ -13,15 +13,15 @@ _BISECTIONS = 60
 def probability_at_least(count: int, trials: int, probability: float) -> float:
     """Return P[X ≥ count] for a binomial X, computed as a sum of nonnegative terms."""
     mean, margin = _mean_and_margin(trials, probability)
-    first, last = max(count, 0, math.floor(mean - margin)), math.ceil(max(count, mean) + margin)
-    return _sum_probabilities(first, min(last, trials), trials, probability)
+    lowest, highest = max(count, 0, math.floor(mean - margin)), math.ceil(max(count, mean) + margin)
+    return _sum_probabilities(lowest, min(highest, trials), trials, probability)
 
 
 def probability_at_most(count: int, trials: int, probability: float) -> float:
     """Return P[X ≤ count] for a binomial X."""
     mean, margin = _mean_and_margin(trials, probability)
-    first, last = math.floor(min(count, mean) - margin), min(count, trials, math.ceil(mean + margin))
-    return _sum_probabilities(max(first, 0), last, trials, probability)
+    lowest, highest = math.floor(min(count, mean) - margin), min(count, trials, math.ceil(mean + margin))
+    return _sum_probabilities(max(lowest, 0), highest, trials, probability)
 
 
 def two_sided_p_value(count: int, trials: int, probability: float) -> float:
@@ -69,7 +69,7 @@ def probabilities(counts: NDArray[np.int64], trials: int, probability: float) ->
 
 @lru_cache(maxsize=8)
 def _log_factorials(maximum: int) -> NDArray[np.float64]:
-    """Return the logarithms of 0! to most!, float64[most + 1]."""
+    """Return the logarithms of 0! to maximum!, float64[maximum + 1]."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, maximum + 1)))])
 
 
@@ -82,8 +82,8 @@ def _mean_and_margin(trials: int, probability: float) -> tuple[float, float]:
     return mean, 40 * math.sqrt(mean * (1 - probability)) + 60
 
 
-def _sum_probabilities(first: int, last: int, trials: int, probability: float) -> float:
-    return min(1.0, float(probabilities(np.arange(first, last + 1), trials, probability).sum()))
+def _sum_probabilities(lowest: int, highest: int, trials: int, probability: float) -> float:
+    return min(1.0, float(probabilities(np.arange(lowest, highest + 1), trials, probability).sum()))
 
 
 def _bisect(is_above: Callable[[float], bool]) -> float:

@@ -26,20 +26,20 @@ _MAX_TRIALS = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """How often an attack answered "first" in each world.
+class AnswerCounts:
+    """Counts of how often an attack answered "first" in each world.
 
     Attributes:
         hits: the number of "first" answers in the first world.
-        first: the number of trials in the first world.
+        first_trials: the number of trials in the first world.
         alarms: the number of "first" answers in the second world.
-        second: the number of trials in the second world.
+        second_trials: the number of trials in the second world.
     """
 
     hits: int
-    first: int
+    first_trials: int
     alarms: int
-    second: int
+    second_trials: int
 
     def epsilon(self, delta: float, alpha: float) -> float:
         """Return a lower bound on ε with confidence 1 - alpha, valid for any mechanism.
@@ -47,10 +47,13 @@ class Rates:
         Each of the four confidence limits uses alpha/4.
         """
         quarter = alpha / 4
-        first_answers = lower_limit(self.hits, self.first, quarter), upper_limit(self.alarms, self.second, quarter)
+        first_answers = (
+            lower_limit(self.hits, self.first_trials, quarter),
+            upper_limit(self.alarms, self.second_trials, quarter),
+        )
         second_answers = (
-            lower_limit(self.second - self.alarms, self.second, quarter),
-            upper_limit(self.first - self.hits, self.first, quarter),
+            lower_limit(self.second_trials - self.alarms, self.second_trials, quarter),
+            upper_limit(self.first_trials - self.hits, self.first_trials, quarter),
         )
         return max(
             0.0, *(math.log((true - delta) / false) for true, false in (first_answers, second_answers) if true > delta)
@@ -61,7 +64,10 @@ class Rates:
 
         Each of the two confidence limits uses alpha/2.
         """
-        true, false = lower_limit(self.hits, self.first, alpha / 2), upper_limit(self.alarms, self.second, alpha / 2)
+        true, false = (
+            lower_limit(self.hits, self.first_trials, alpha / 2),
+            upper_limit(self.alarms, self.second_trials, alpha / 2),
+        )
         return max(0.0, true - false)
 
 
@@ -99,11 +105,11 @@ def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha
 def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
     """Return the number of trials per world that refutes ε with power 0.9 if the true ε is `factor` times larger.
 
-    The estimate assumes the best attack, with equal error rates in both worlds, and the bound `Rates.advantage`.
+    The estimate assumes the best attack, with equal error rates in both worlds, and the bound `AnswerCounts.advantage`.
     """
     claimed = shape.advantage(epsilon, delta)
     right = (1 + shape.advantage(min(factor * epsilon, MAX_EPSILON), delta)) / 2
-    return _sample_size(right, 1 - right, lambda rates: rates.advantage(alpha) > claimed)
+    return _sample_size(right, 1 - right, lambda counts: counts.advantage(alpha) > claimed)
 
 
 def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2.0) -> int | None:
@@ -111,10 +117,10 @@ def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2
 
     The attack has the hit rate `hit` and the false alarm rate `hit` e^-(factor · ε).
     """
-    return _sample_size(hit, hit * math.exp(-factor * epsilon), lambda rates: rates.epsilon(0.0, alpha) > epsilon)
+    return _sample_size(hit, hit * math.exp(-factor * epsilon), lambda counts: counts.epsilon(0.0, alpha) > epsilon)
 
 
-def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> int | None:
+def _sample_size(hit: float, alarm: float, refutes: Callable[[AnswerCounts], bool]) -> int | None:
     """Return the smallest n, within 2 %, that refutes even if both counts are at their unfavourable 95 % quantiles.
 
     Return None if n would exceed 2^16.
@@ -122,7 +128,7 @@ def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> 
     share = (1 + _POWER) / 2
 
     def is_sufficient(n: int) -> bool:
-        return refutes(Rates(n - quantile(share, n, 1 - hit), n, quantile(share, n, alarm), n))
+        return refutes(AnswerCounts(n - quantile(share, n, 1 - hit), n, quantile(share, n, alarm), n))
 
     high = 8
     while not is_sufficient(high):

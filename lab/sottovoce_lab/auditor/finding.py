@@ -24,7 +24,7 @@ class Finding:
         p_value: an upper bound on the probability of a result at least this bad if the claim is true; None if the game
             is decided by its lower bound on ε instead.
         epsilon_lower_bound: the lower bound on ε at the game's share of CONFIDENCE; None if the game does not bound ε.
-        refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
+        is_refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
     """
 
     game: str
@@ -33,7 +33,7 @@ class Finding:
     facts: dict[str, float | int | str] = field(default_factory=dict)
     p_value: float | None = None
     epsilon_lower_bound: float | None = None
-    refuted: bool = False
+    is_refuted: bool = False
 
     def as_dict(self) -> dict[str, object]:
         """Return the finding as a JSON-ready dictionary."""
@@ -44,7 +44,7 @@ class Finding:
             **self.facts,
             "p_value": self.p_value,
             "epsilon_lower_bound": self.epsilon_lower_bound,
-            "verdict": "refuted" if self.refuted else f"not refuted at {self.trials}",
+            "verdict": "refuted" if self.is_refuted else f"not refuted at {self.trials}",
         }
 
 
@@ -56,8 +56,8 @@ class Audit:
         kind: `mechanism` or `learner`.
         name: the target's name.
         fidelity: `sound` or `paper`.
-        seen: what the auditor observed: `wire` or `release`.
-        played: the target's public parameters.
+        observation: what the auditor observed: `wire` or `release`.
+        public_parameters: the target's public parameters.
         statement: the audited privacy claim.
         delta: the claim's δ; 0 for a pure ε.
         findings: one finding per game.
@@ -70,8 +70,8 @@ class Audit:
     kind: str
     name: str
     fidelity: str
-    seen: str
-    played: dict[str, Any]
+    observation: str
+    public_parameters: dict[str, Any]
     statement: PrivacyStatement
     delta: float | None
     findings: list[Finding]
@@ -80,14 +80,14 @@ class Audit:
     seconds: float
 
     @property
-    def refuted(self) -> bool:
+    def is_refuted(self) -> bool:
         """Whether any game refuted the claim."""
-        return any(finding.refuted for finding in self.findings)
+        return any(finding.is_refuted for finding in self.findings)
 
     @property
     def verdict(self) -> str:
         """The verdict as text. An audit can refute a claim but never prove it, so the verdict is never "private"."""
-        if self.refuted:
+        if self.is_refuted:
             return "refuted"
         return "no claim" if self.statement.epsilon is None else f"not refuted at {self.trials} trials"
 
@@ -101,8 +101,8 @@ class Audit:
         return {
             "schema": "sottovoce.audit/1",
             "target": {"kind": self.kind, "name": self.name, "fidelity": self.fidelity},
-            "seen": self.seen,
-            "played": self.played,
+            "seen": self.observation,
+            "played": self.public_parameters,
             "statement": self.statement.as_dict(),
             "epsilon_stated": self.statement.epsilon,
             "delta": self.delta,

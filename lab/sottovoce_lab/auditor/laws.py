@@ -17,7 +17,7 @@ from sottovoce.perturbation import Cap, RandomisedLabel
 from sottovoce.vault import Budget
 
 from sottovoce_lab.auditor.binomial import two_sided_p_value
-from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, phi, uniformity_p_value
+from sottovoce_lab.auditor.p_values import gamma_above, gamma_two_sided, phi, uniformity_p_value
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Law(Protocol):
         ...
 
     @property
-    def hit(self) -> float:
+    def hit_probability(self) -> float:
         """The probability of the highest score, per coordinate group, if the first of two distant values is true."""
         ...
 
@@ -56,7 +56,7 @@ class Law(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class GaussianLaw:
     """Independent Gaussian noise N(0, σ²) on each coordinate.
 
     Attributes:
@@ -82,7 +82,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class MaxNorm:
+class MaxNormLaw:
     """Noise with density ∝ exp(-max|zᵢ|/s) on each group of c coordinates; the Laplace law for c = 1.
 
     Attributes:
@@ -94,8 +94,8 @@ class MaxNorm:
     length: int = 1
 
     @property
-    def hit(self) -> float:
-        """The probability of the highest score; see Law.hit."""
+    def hit_probability(self) -> float:
+        """The probability of the highest score; see Law.hit_probability."""
         return 0.5
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
@@ -126,7 +126,7 @@ class MaxNorm:
 
 
 @dataclass(frozen=True, slots=True)
-class OnSphere:
+class SphereLaw:
     """PrivUnit, which releases a point V on the unit sphere that lies in the cap ⟨V, u⟩ ≥ γ with probability p.
 
     Attributes:
@@ -140,8 +140,8 @@ class OnSphere:
     tolerance: float
 
     @property
-    def hit(self) -> float:
-        """The probability of the highest score; see Law.hit."""
+    def hit_probability(self) -> float:
+        """The probability of the highest score; see Law.hit_probability."""
         return self.cap.probability
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
@@ -164,7 +164,7 @@ class OnSphere:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelThenSphere:
+class LabelAndSphereLaw:
     """Randomised response on the first coordinate, the label, and PrivUnit on the others.
 
     Attributes:
@@ -173,12 +173,12 @@ class LabelThenSphere:
     """
 
     label: RandomisedLabel
-    sphere: OnSphere
+    sphere: SphereLaw
 
     @property
-    def hit(self) -> float:
-        """The probability of the highest score; see Law.hit."""
-        return self.label.true_weight / self.label.total * self.sphere.hit
+    def hit_probability(self) -> float:
+        """The probability of the highest score; see Law.hit_probability."""
+        return self.label.true_weight / self.label.total * self.sphere.hit_probability
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
         """Return the p-values of both parts; see Law.p_values."""

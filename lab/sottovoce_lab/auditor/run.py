@@ -12,7 +12,7 @@ from sottovoce.vault import Ledger
 
 from sottovoce_lab.auditor.bounds import pure_sample_size, sample_size
 from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding
-from sottovoce_lab.auditor.games import books, canaries, low_bits, noise
+from sottovoce_lab.auditor.games import play_books_game, play_canary_game, play_low_bits_game, play_noise_game
 from sottovoce_lab.auditor.subject import Subject
 from sottovoce_lab.auditor.targets import LEARNERS, MECHANISMS
 from sottovoce_lab.auditor.targets.shipped import shipped_learner
@@ -60,8 +60,8 @@ def audit(
         kind=kind,
         name=name,
         fidelity=fidelity,
-        seen=subject.observation,
-        played=subject.played,
+        observation=subject.observation,
+        public_parameters=subject.public_parameters,
         statement=statement,
         delta=subject.delta,
         findings=findings,
@@ -98,19 +98,21 @@ def _findings(
     alpha = SIGNIFICANCE / _TESTS
     games: dict[str, Callable[[], list[Finding]]] = {}
     if stated is not None:
-        games["noise"] = lambda: [noise(subject, "noise", alpha)]
+        games["noise"] = lambda: [play_noise_game(subject, "noise", alpha)]
         if (variant := subject.single_number_variant()) is not None:
-            games["noise of a single number"] = lambda: [noise(variant, "noise of a single number", alpha)]
-        games["books"] = lambda: [books(subject)]
+            games["noise of a single number"] = lambda: [play_noise_game(variant, "noise of a single number", alpha)]
+        games["books"] = lambda: [play_books_game(subject)]
         if (grid := subject.grid) is not None:
-            games["low bits"] = lambda: [low_bits(subject, grid, rng, alpha)]
-    games["canaries"] = lambda: canaries(subject, stated, trials, rng, alpha, 1 - CONFIDENCE)
+            games["low bits"] = lambda: [play_low_bits_game(subject, grid, rng, alpha)]
+    games["canaries"] = lambda: play_canary_game(subject, stated, trials, rng, alpha, 1 - CONFIDENCE)
     for name, play in games.items():
         progress(name)
         try:
             yield from play()
         except PrivacyError as error:  # the device should have answered this query
-            yield Finding(name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, refuted=True)
+            yield Finding(
+                name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, is_refuted=True
+            )
 
 
 def _sample_size(subject: Subject, stated: float | None) -> int | None:
@@ -120,4 +122,4 @@ def _sample_size(subject: Subject, stated: float | None) -> int | None:
     alpha = SIGNIFICANCE / _TESTS
     if subject.shape is not None:
         return sample_size(subject.shape, stated, subject.delta, alpha)
-    return pure_sample_size(stated, alpha, subject.hit)
+    return pure_sample_size(stated, alpha, subject.hit_probability)

@@ -16,7 +16,7 @@ from sottovoce.accounting.calibration import Neighbouring, calibrate
 from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from sottovoce.accounting.pairs import MIN_NOISE, AddedPair, Pair, RemovedPair, ReplacedPair
 
-from sottovoce_lab.auditor.chances import phi
+from sottovoce_lab.auditor.p_values import phi
 
 _NORMAL = NormalDist()
 _MAX_NOISE = 2.0**16

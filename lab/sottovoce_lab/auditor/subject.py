@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sighting:
+class ObservedRun:
     """Everything that one device released in a whole run, as far as an observer can decode it.
 
     Attributes:
@@ -37,8 +37,8 @@ class Sighting:
     key: bytes = b""
 
 
-Watch = Callable[[Vault, int], Sighting]
-"""See Subject.watch."""
+Observer = Callable[[Vault, int], ObservedRun]
+"""See Subject.observe."""
 
 
 class Subject(Protocol):
@@ -64,7 +64,7 @@ class Subject(Protocol):
         ...
 
     @property
-    def played(self) -> dict[str, Any]:
+    def public_parameters(self) -> dict[str, Any]:
         """The subject's public parameters as JSON-ready values."""
         ...
 
@@ -79,7 +79,7 @@ class Subject(Protocol):
         ...
 
     @property
-    def hit(self) -> float:
+    def hit_probability(self) -> float:
         """The probability of a score above the threshold in the first world, under the stated law."""
         ...
 
@@ -105,7 +105,7 @@ class Subject(Protocol):
         """Return a vault over these records that, like a device, takes its noise from the operating system."""
         ...
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
         """Run a device with this vault over `count` records to the end, and return a peer's view of it.
 
         Raises:
@@ -124,7 +124,7 @@ class Subject(Protocol):
         """
         ...
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law, keyed by test name."""
         ...
 
@@ -136,17 +136,17 @@ class Subject(Protocol):
         """Return a variant that releases single numbers, for testing code that may treat them as scalars, or None."""
         ...
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return each canary's score, float64[m], the evidence for its first world under the stated law."""
         ...
 
 
-def watch_new_device(subject: Subject, records: Records) -> Sighting:
+def observe_new_device(subject: Subject, records: Records) -> ObservedRun:
     """Run a device with a new ledger to the end, and return a peer's view of it."""
     ledger = Ledger.in_memory("audited", subject.budget)
     key = ledger.numbers.key
     vault = subject.vault(records, ledger)
     try:
-        return replace(subject.watch(vault, len(records)), key=key)
+        return replace(subject.observe(vault, len(records)), key=key)
     finally:
         vault.close()

@@ -57,7 +57,7 @@ class _Tap:
         self._vault = vault
         self._core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=_seal)
         self._events: list[tuple[float, int, Callable[[], Sequence[Action]]]] = []
-        self._scheduled = 0
+        self._event_count = 0
 
     def run(self, seconds: float) -> None:
         self._perform(self._core.start(PEERS, 0.0), 0.0)
@@ -84,8 +84,8 @@ class _Tap:
         return self._core.receive(frame.recipient, 1, self._replies, message, now)[1]
 
     def _schedule(self, at: float, event: Callable[[], Sequence[Action]]) -> None:
-        self._scheduled += 1
-        heapq.heappush(self._events, (at, self._scheduled, event))
+        self._event_count += 1
+        heapq.heappush(self._events, (at, self._event_count, event))
 
 
 def _seal(recipient: str, sequence: int, message: Message) -> bytes:

@@ -48,7 +48,7 @@ def run_audit(
         progress=lambda line: typer.echo(f"playing: {line}", err=True),
     )
     typer.echo(json.dumps(outcome.as_dict()) if as_json else _format_audit(outcome))
-    if outcome.refuted:
+    if outcome.is_refuted:
         raise PrivacyError(
             f"the privacy claim of {outcome.kind} `{outcome.name}` does not hold: do not rely on its ε; see the games "
             "above that refuted it"
@@ -58,7 +58,7 @@ def run_audit(
 def _format_audit(outcome: "Audit") -> str:
     stated = outcome.statement.epsilon
     claim = "no ε" if stated is None else f"ε = {stated:g} at δ = {outcome.delta:g} ({outcome.statement.status})"
-    lines = [f"{outcome.kind} {outcome.name}, {outcome.fidelity}, seen: {outcome.seen}; stated: {claim}"]
+    lines = [f"{outcome.kind} {outcome.name}, {outcome.fidelity}, seen: {outcome.observation}; stated: {claim}"]
     for finding in outcome.findings:
         facts = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _is_shown(name, fact))
         lines.append(f"  {finding.game}: {facts}")

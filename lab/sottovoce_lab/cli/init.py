@@ -21,8 +21,8 @@ def run_init(
     ],
 ) -> None:
     """Create a package with tests, a fleet or a notebook from a template."""
-    from sottovoce_lab.templates import write
+    from sottovoce_lab.templates import create_files
 
-    for file in write(template, directory):
+    for file in create_files(template, directory):
         typer.echo(file)
     typer.echo(f"see {directory / 'README.md'}")

@@ -56,13 +56,13 @@ def run_export(
 def _public(model: LoadedModel) -> "PublicModel":
     from sottovoce.model_names import has_graph
 
-    from sottovoce_lab.cli.model_files import graph_of
+    from sottovoce_lab.cli.model_files import load_graph
     from sottovoce_lab.models.declaration import parse_declaration
     from sottovoce_lab.models.export import PublicModel
 
     description, declaration = model.description, None
     if has_graph(description.model):
-        declaration = parse_declaration(graph_of(description.model).facts.declaration, description.model)
+        declaration = parse_declaration(load_graph(description.model).facts.declaration, description.model)
     return PublicModel(
         name=description.model,
         parameters=model.parameters,

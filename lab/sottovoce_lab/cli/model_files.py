@@ -26,7 +26,7 @@ def require_models() -> None:
         )
 
 
-def graph_of(name: str) -> "GraphFile":
+def load_graph(name: str) -> "GraphFile":
     """Read and check a graph, given the name of a bundled model or a file.
 
     Raises:
@@ -45,7 +45,7 @@ def graph_of(name: str) -> "GraphFile":
     return graph_file(Path(name))
 
 
-def inference_of(file: Path) -> "Inference":
+def load_inference(file: Path) -> "Inference":
     """Load a model for prediction from a file.
 
     Raises:

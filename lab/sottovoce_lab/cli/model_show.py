@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from sottovoce.errors import ConfigError
 
-from sottovoce_lab.cli.model_files import graph_of, require_models, show_facts
+from sottovoce_lab.cli.model_files import load_graph, require_models, show_facts
 
 if TYPE_CHECKING:
     from sottovoce_lab.models.checks import GraphFile
@@ -26,7 +26,7 @@ def run_show(
 ) -> None:
     """Check a graph and show its input, layers, parameters and hash, and whether it runs on this machine."""
     require_models()
-    graph = graph_of(model)
+    graph = load_graph(model)
     facts = _facts(graph, model)
     if as_json:
         typer.echo(json.dumps(facts))

@@ -62,7 +62,11 @@ def run_views(
     except (PrivacyError, ValueError) as error:
         raise UsageError(str(error)) from error
     observer_view = "pairwise" if len(observers) == 1 else "coalition"
-    costs = {"local": view_costs.local, observer_view: view_costs.seen, "central": view_costs.central}
+    costs = {
+        "local": view_costs.local_loss,
+        observer_view: view_costs.observer_loss,
+        "central": view_costs.central_loss,
+    }
     document = {
         name: {
             "mu_squared": _finite(squared * mu * mu),

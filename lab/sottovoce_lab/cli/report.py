@@ -19,16 +19,20 @@ def run_report(
             show_default="RUN.html next to RUN.json; DEVICE.html in the current directory",
         ),
     ] = None,
-    picture: Annotated[
+    picture_path: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.svg", help="Also write the plot over cycles to this file, for light and dark pages."
+            "--picture",
+            metavar="FILE.svg",
+            help="Also write the plot over cycles to this file, for light and dark pages.",
         ),
     ] = None,
 ) -> None:
     """Write one HTML page with plots about a run, a sweep or a device's ledger."""
-    if picture is not None and (picture.suffix != ".svg" or state is not None):
-        raise UsageError(f"--picture {picture}: specify an .svg file, together with the report of a run or a sweep")
+    if picture_path is not None and (picture_path.suffix != ".svg" or state is not None):
+        raise UsageError(
+            f"--picture {picture_path}: specify an .svg file, together with the report of a run or a sweep"
+        )
     if (run is None) == (state is None):
         raise UsageError("specify either a report, RUN.json, or the --state directory of a device")
     from sottovoce.cli.output import check_writable, write_text_file
@@ -42,19 +46,19 @@ def run_report(
     check_writable("--out", path)
     plotter = Plotter(pyplot())
     if run is not None:
-        from sottovoce_lab.pages.reading import SweepReport, read_report
+        from sottovoce_lab.pages.report_types import SweepReport, read_report
         from sottovoce_lab.pages.run import run_page
         from sottovoce_lab.pages.sweep import sweep_page
 
         report = read_report(run)
         page = sweep_page(report, plotter) if isinstance(report, SweepReport) else run_page(report, plotter)
-        if picture is not None:
-            check_writable("--picture", picture)
-            write_text_file("--picture", picture, plotter.picture())
+        if picture_path is not None:
+            check_writable("--picture", picture_path)
+            write_text_file("--picture", picture_path, plotter.picture())
     else:
         from sottovoce_lab.pages.device import device_page
-        from sottovoce_lab.pages.history import history_of
+        from sottovoce_lab.pages.history import read_history
 
-        page = device_page(history_of(state or Path()), plotter)
+        page = device_page(read_history(state or Path()), plotter)
     write_text_file("--out", path, page)
     typer.echo(f"{path}")

@@ -40,21 +40,21 @@ def run_reproduce(
     limit_blas_threads()
     from sottovoce_lab.cli.run_bar import run_bar
     from sottovoce_lab.papers import reproduce, write_pages
-    from sottovoce_lab.papers.specification import expand_names, experiment_named
+    from sottovoce_lab.papers.specification import expand_names, read_experiment
 
     selected = expand_names(names or [])
     if list_:
         for name in selected:
-            spec = experiment_named(name)
+            spec = read_experiment(name)
             typer.echo(
                 f"{name}  {spec.title}  ({spec.quick.minutes:g} min with --quick, {spec.full.minutes:g} without)"
             )
         return
     if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out}: this is a file; choose a directory")
+        raise UsageError(f"--out {out}: is a file; choose a directory")
     folder = data or next((candidate for candidate in _FOLDERS if candidate.is_dir()), _FOLDERS[0])
     for name in selected:
-        spec = experiment_named(name)
+        spec = read_experiment(name)
         typer.echo(f"{name}  {spec.title}, about {spec.extent(quick).minutes:g} min on two cores", err=True)
         with run_bar() as progress:
             findings = reproduce(

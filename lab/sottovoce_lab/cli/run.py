@@ -49,10 +49,10 @@ def run_run(
     from sottovoce_lab.cli.table import ConsoleWatcher
     from sottovoce_lab.experiments import from_assignments, load_experiment
     from sottovoce_lab.experiments.engines import run
-    from sottovoce_lab.testbed.run_spec import override_values, run_spec, split_sweep
+    from sottovoce_lab.testbed.run_spec import build_run_spec, override_values, split_sweep
 
-    typed = from_assignments(set_ or [], None)
-    values = override_values(load_experiment(file, None), typed)
+    command_line_keys = from_assignments(set_ or [], None)
+    values = override_values(load_experiment(file, None), command_line_keys)
     _, lists = split_sweep(values)
     if report is not None:
         check_writable("--report", report)
@@ -62,7 +62,7 @@ def run_run(
         raise UsageError("--on and --kept apply only to sweeps: set a list of values, for example --set seed=[0,1,2]")
     else:
         with ConsoleWatcher(quiet=as_json) as watcher:
-            document = run(run_spec(values, file, typed), watcher)
+            document = run(build_run_spec(values, file, command_line_keys), watcher)
         if not as_json:
             watcher.print_summary(document)
     text = json.dumps(document, indent=2, ensure_ascii=False)
@@ -76,11 +76,11 @@ def _run_sweep(values: dict[str, Any], origin: str, kept: Path, on: str | None, 
     from sottovoce.cli.output import check_writable
 
     from sottovoce_lab.cli.run_bar import run_bar
-    from sottovoce_lab.experiments.sweep import sweep
+    from sottovoce_lab.experiments.sweep import run_sweep
 
     check_writable("--kept", kept)
     with run_bar() as progress:
-        document = sweep(values, origin, kept, on, progress)
+        document = run_sweep(values, origin, kept, on, progress)
     if not quiet:
         _print_table(document)
     return document

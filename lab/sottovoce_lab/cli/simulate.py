@@ -42,7 +42,7 @@ def run_simulate(
     from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.cli.table import ConsoleWatcher
-    from sottovoce_lab.experiments import events, from_assignments, load_experiment, run, settings
+    from sottovoce_lab.experiments import build_settings, events, from_assignments, load_experiment, run
 
     values: dict[str, Any] = {**load_experiment(experiment, None), **from_assignments(set_ or [], None)}
     uses_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
@@ -54,9 +54,9 @@ def run_simulate(
     with ConsoleWatcher(quiet=as_json) as watcher:
         if uses_vector:
             values = {**load_experiment(experiment), **from_assignments(set_ or [])}
-            document, steps = run(settings(values, experiment), watcher, traced=trace is not None)
+            document, steps = run(build_settings(values, experiment), watcher, traced=trace is not None)
         else:
-            options = events.options(values, experiment, from_assignments(set_ or [], None))
+            options = events.build_options(values, experiment, from_assignments(set_ or [], None))
             document, steps = events.run(options, watcher, traced=trace is not None)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:

@@ -31,7 +31,7 @@ class ConsoleWatcher(Watcher):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._progress = Progress(*columns, console=self._console)
         self._phases: dict[str, TaskID] = {}
-        self._printed = time.monotonic()
+        self._last_print_time = time.monotonic()
         self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -56,8 +56,8 @@ class ConsoleWatcher(Watcher):
         self._progress.update(self._phases[phase], completed=done)
         if self._live is not None:
             self._draw()
-        elif phase != _CYCLES and time.monotonic() - self._printed > _PATIENCE_SECONDS:
-            self._printed = time.monotonic()
+        elif phase != _CYCLES and time.monotonic() - self._last_print_time > _PATIENCE_SECONDS:
+            self._last_print_time = time.monotonic()
             self._console.print(f"{done} of {total} {phase}")
 
     @override

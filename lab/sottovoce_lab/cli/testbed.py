@@ -115,7 +115,7 @@ def run_testbed(
     from sottovoce_lab.cli.table import ConsoleWatcher
     from sottovoce_lab.simulator import Trace
     from sottovoce_lab.testbed import memory, processes
-    from sottovoce_lab.testbed.options import settings
+    from sottovoce_lab.testbed.options import parse_settings
     from sottovoce_lab.testbed.plan import plan
     from sottovoce_lab.testbed.run_spec import RunSpec
 
@@ -134,12 +134,12 @@ def run_testbed(
         seed=seed,
         faults=tuple(fault or ()),
         isolate=isolate,
-        settings={**settings(set_ or []), **({} if noise is None else {"privacy.noise": noise})},
+        settings={**parse_settings(set_ or []), **({} if noise is None else {"privacy.noise": noise})},
     ).options()
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)
-    witness = None if trace is None else Trace()
+    trace_recorder = None if trace is None else Trace()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # without this, the fleet's keys and records would remain
     with ConsoleWatcher(quiet=as_json) as watcher:
         planned = plan(options)
@@ -147,7 +147,9 @@ def run_testbed(
             raise UsageError(
                 f"--trace requires --transport memory, and a product of agents and cycles of at most {_LARGEST_TRACE}"
             )
-        result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)
+        result = (
+            memory.run(planned, watcher, trace_recorder) if transport == "memory" else processes.run(planned, watcher)
+        )
     document = result.document()
     if not as_json:
         watcher.print_summary(document)
@@ -162,6 +164,6 @@ def run_testbed(
         typer.echo(text)
     if report is not None:
         write_text_file("--report", report, text)
-    if trace is not None and witness is not None:
-        write_text_file("--trace", trace, json.dumps(witness.document()))
+    if trace is not None and trace_recorder is not None:
+        write_text_file("--trace", trace, json.dumps(trace_recorder.document()))
     return ExitCode.DONE if result.interrupted is None else ExitCode.INTERRUPTED

@@ -3,6 +3,16 @@
 from sottovoce_lab.experiments import events
 from sottovoce_lab.experiments.builtins import load_experiment, names
 from sottovoce_lab.experiments.run import run
-from sottovoce_lab.experiments.settings import KEYS, Settings, from_assignments, from_file, settings
+from sottovoce_lab.experiments.settings import KEYS, Settings, build_settings, from_assignments, from_file
 
-__all__ = ["KEYS", "Settings", "events", "from_assignments", "from_file", "load_experiment", "names", "run", "settings"]
+__all__ = [
+    "KEYS",
+    "Settings",
+    "build_settings",
+    "events",
+    "from_assignments",
+    "from_file",
+    "load_experiment",
+    "names",
+    "run",
+]

@@ -13,7 +13,7 @@ from sottovoce.errors import ConfigError, UsageError
 from sottovoce_lab.experiments import push_sum
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.run import run_fleet
-from sottovoce_lab.experiments.settings import Settings, settings
+from sottovoce_lab.experiments.settings import Settings, build_settings
 from sottovoce_lab.simulator.faults import Sessions
 from sottovoce_lab.simulator.vector import PEERS
 from sottovoce_lab.testbed import memory
@@ -98,7 +98,7 @@ def _one_record_fleet(planned: Plan) -> Fleet:
         model=planned.model,
         scheme=build_scheme(planned.config),
         transform=planned.transform,
-        training_bounds=options.ranges_from_training,
+        training_bounds=options.uses_training_ranges,
     )
 
 
@@ -129,6 +129,6 @@ def _golf_settings(planned: Plan) -> Settings:
         "privacy.allow_unproved": options.allows_unproved,
     }
     try:
-        return settings(values, "engine = vector")
+        return build_settings(values, "engine = vector")
     except ConfigError as error:
         raise UsageError(f"{error}; or use engine = events") from error

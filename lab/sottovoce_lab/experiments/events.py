@@ -14,13 +14,13 @@ from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 LARGEST_TRACE = 2000
 """Maximum product of agents and cycles in a traced run, which records every state and message."""
 
 
-def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
+def build_options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
     """Build the options for a run from dotted keys.
 
     Args:
@@ -34,7 +34,7 @@ def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ())
         UsageError: if a key set on the command line is unknown.
     """
     try:
-        return run_spec(values, origin, typed).options()
+        return build_run_spec(values, origin, typed).options()
     except UsageError as error:
         if str(error).startswith("--set"):
             raise
@@ -50,7 +50,7 @@ def run(
         options: the options for the run.
         watcher: receives progress updates.
         traced: whether to record every state, message and private computation; only for small runs.
-        data: the data set in `asked.data`, if it is already loaded.
+        data: the data set in `options.data`, if it is already loaded.
 
     Returns:
         The report, and the trace if one was requested.
@@ -61,7 +61,8 @@ def run(
     planned = plan(options, data)
     if traced and options.agents * planned.options.cycles > LARGEST_TRACE:
         raise UsageError(
-            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; reduce either"
+            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; "
+            "reduce one of them"
         )
     trace = Trace() if traced else None
     report = memory.run(planned, watcher, trace).document()

@@ -67,7 +67,7 @@ class Fleet:
         stream = generator(self.settings.seed, Stream.NOISE)
         for part in _chunks(n):
             features, labels = self.records.features[part], self.records.labels[part]
-            if self.settings.noiseless:
+            if self.settings.is_noiseless:
                 q[part] = targets(labels, self.classes)[:, :, np.newaxis] * self.units(features)[:, np.newaxis]
             else:
                 q[part] = self.scheme.decode(simulate(self.scheme, features, labels, stream))
@@ -186,7 +186,7 @@ def _model(settings: Settings, agents: int) -> str:
 
 
 def _scheme(settings: Settings, model: str, features: int, classes: int) -> Scheme:
-    if settings.noiseless:
+    if settings.is_noiseless:
         return scheme("exact", features, classes, None)
     if settings.fidelity == "paper":
         return scheme("laplace-copies", features, classes, settings.epsilon)

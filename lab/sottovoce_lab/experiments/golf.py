@@ -13,11 +13,11 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.wire.packed import pack
 
 from sottovoce_lab.experiments.fleet import Fleet
-from sottovoce_lab.experiments.measuring import Meter, Spread
-from sottovoce_lab.experiments.models import Fitted, FittedFromSums, Models, Travelling
-from sottovoce_lab.experiments.report import charged_epsilon, point, report
+from sottovoce_lab.experiments.fleet_meter import Meter, Spread
+from sottovoce_lab.experiments.models import CurrentModels, FittedModels, Models, SumModels
+from sottovoce_lab.experiments.report import build_point, build_report, charged_epsilon
 from sottovoce_lab.experiments.seeds import Stream, derive_seed
-from sottovoce_lab.experiments.statement import statement_of
+from sottovoce_lab.experiments.statement import build_statement
 from sottovoce_lab.simulator.vector import Engine, MixedSums, RecordStores, Tracer, TravellingModels
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import Traffic
@@ -42,7 +42,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
         UsageError: if there are too many devices for a model that needs all records.
     """
     started = time.monotonic()
-    settings, statement = fleet.settings, statement_of(fleet)
+    settings, statement = fleet.settings, build_statement(fleet)
     state, models, record_bytes = _build_state(fleet)
     tracer = Tracer(state.describe_states) if traced else None
     engine = Engine(
@@ -62,10 +62,10 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
         online = np.flatnonzero(engine.online)
         devices = generator.permutation(online if online.size else len(engine.online))[: settings.evaluate.nodes]
         measured_models = models.for_devices(devices)
-        return meter.final(*measured_models) if final else meter.quick(*measured_models)
+        return meter.measure_all(*measured_models) if final else meter.measure_sample(*measured_models)
 
     def traffic() -> Traffic:
-        payload = engine.counts.sent * state.message_bytes + round(state.copied * record_bytes)
+        payload = engine.counts.sent * state.message_bytes + round(state.transferred_records * record_bytes)
         return Traffic(engine.counts.sent, payload, payload)
 
     for cycle in range(1, settings.cycles + 1):
@@ -77,10 +77,10 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
                 cycle, settings.cycles, time.monotonic() - started, int(np.count_nonzero(engine.online)), measure(),
                 charged_epsilon(statement), traffic().messages, traffic().wire_bytes,
             )  # fmt: skip
-            curve.append(point(moment))
+            curve.append(build_point(moment))
             watcher.show_moment(moment)
     final = measure(final=True)
-    document = report(
+    document = build_report(
         fleet,
         statement,
         wall=time.monotonic() - started,
@@ -97,7 +97,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
             "state_sha256": state.digest(),
             "rss_mib_max": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         },
-        warnings=[] if settings.noiseless else [SIMULATED],
+        warnings=[] if settings.is_noiseless else [SIMULATED],
     )
     return document, None if tracer is None else tracer.document()
 
@@ -106,13 +106,13 @@ def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedS
     """Return the engine state, the devices' models, and the size in bytes of one transferred record."""
     if fleet.model != "ridge":
         travelling = TravellingModels(fleet.perturbed_records(), RULES[fleet.model])
-        return travelling, Travelling(travelling), 0.0
+        return travelling, CurrentModels(travelling), 0.0
     if fleet.settings.mixes_sums:
         moments, values = PackedMoments(fleet.scheme, each=1), fleet.released_values()
         sums = MixedSums(len(fleet.records), _share_bytes(moments, values[:1]))
-        return sums, FittedFromSums(sums, moments, values), 0.0
+        return sums, SumModels(sums, moments, values), 0.0
     stores, values = RecordStores(len(fleet.records)), fleet.released_values()
-    return stores, Fitted(stores, fleet.scheme, values), _varint_bytes(values)
+    return stores, FittedModels(stores, fleet.scheme, values), _varint_bytes(values)
 
 
 def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.int64]]") -> int:

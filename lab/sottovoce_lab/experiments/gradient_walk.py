@@ -13,11 +13,11 @@ from sottovoce.kernels.one_vs_all import targets
 from sottovoce.perturbation import visit_epsilons
 
 from sottovoce_lab.experiments.fleet import Fleet
-from sottovoce_lab.experiments.measuring import Meter
-from sottovoce_lab.experiments.report import charged_epsilon, point, report
+from sottovoce_lab.experiments.fleet_meter import Meter
+from sottovoce_lab.experiments.report import build_point, build_report, charged_epsilon
 from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.settings import Settings
-from sottovoce_lab.experiments.statement import statement_of
+from sottovoce_lab.experiments.statement import build_statement
 from sottovoce_lab.simulator.vector import GradientWalk
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import Traffic
@@ -32,8 +32,8 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
         UsageError: if the batch size exceeds the number of records.
     """
     started = time.monotonic()
-    settings, statement = fleet.settings, statement_of(fleet)
-    walk = walks(fleet, [settings.epsilon])
+    settings, statement = fleet.settings, build_statement(fleet)
+    walk = create_walks(fleet, [settings.epsilon])
     meter = Meter(fleet, generator(settings.seed, Stream.MEASURING))
     devices, cycles = walk.devices, min(settings.cycles, len(_schedule(settings, settings.epsilon)))
     model_index = np.zeros(1, dtype=np.int64)
@@ -42,17 +42,17 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     for visit in islice(walk.passes(), cycles):
         hops = visit * devices
         moment = Moment(
-            visit, cycles, time.monotonic() - started, devices, meter.quick(walk.weights, model_index),
+            visit, cycles, time.monotonic() - started, devices, meter.measure_sample(walk.weights, model_index),
             charged_epsilon(statement), hops, hops * message_bytes,
         )  # fmt: skip
-        curve.append(point(moment))
+        curve.append(build_point(moment))
         watcher.show_moment(moment)
     hops = cycles * devices
-    return report(
+    return build_report(
         fleet,
         statement,
         wall=time.monotonic() - started,
-        final=meter.final(walk.weights, model_index),
+        final=meter.measure_all(walk.weights, model_index),
         curve=curve,
         traffic=Traffic(hops, hops * message_bytes, hops * message_bytes),
         online=[True] * devices,
@@ -61,11 +61,11 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
             "updates": hops,
             "rss_mib_max": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         },
-        warnings=[] if settings.noiseless else [SIMULATED],
+        warnings=[] if settings.is_noiseless else [SIMULATED],
     )
 
 
-def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
+def create_walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
     """Return parallel walks over the same fleet, one for each total ε.
 
     Raises:
@@ -97,6 +97,6 @@ def _batch_records(fleet: Fleet, size: int) -> NDArray[np.float64]:
             f"learner.batch = {size}: there are only {len(fleet.records)} records; use a smaller batch or more agents"
         )
     signs = targets(fleet.records.labels, fleet.classes)
-    signed = signs[:, :, np.newaxis] * fleet.units(fleet.records.features)[:, np.newaxis]
-    devices = len(signed) // size
-    return signed[: devices * size].reshape(devices, size, *signed.shape[1:])
+    signed_features = signs[:, :, np.newaxis] * fleet.units(fleet.records.features)[:, np.newaxis]
+    devices = len(signed_features) // size
+    return signed_features[: devices * size].reshape(devices, size, *signed_features.shape[1:])

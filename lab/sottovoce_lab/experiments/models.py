@@ -27,18 +27,18 @@ class Models(Protocol):
         ...
 
 
-class Travelling:
+class CurrentModels:
     """Access to travelling models, where a device's model is its currentModel."""
 
     def __init__(self, state: TravellingModels) -> None:
         self._state = state
 
     def for_devices(self, devices: NDArray[np.int64]) -> DeviceModels:
-        """Return the devices' models; see Models.of."""
+        """Return the devices' models; see Models.for_devices."""
         return self._state.weights[devices].astype(np.float64), np.arange(len(devices))
 
 
-class Fitted:
+class FittedModels:
     """Access to ridge models fitted to each device's published records; devices with equal records share a model.
 
     The number of models per cycle is limited so that fitting takes no more than about 4·10¹⁰ multiplications, but at
@@ -54,12 +54,12 @@ class Fitted:
         self._state = state
         self._scheme = scheme
         self._values = values
-        self._known: dict[bytes, NDArray[np.float64]] = {}
+        self._model_cache: dict[bytes, NDArray[np.float64]] = {}
         work = float(len(values)) * scheme.features * (scheme.width + scheme.features)
         self._max_models = max(1, int(_MAX_WORK / work))
 
     def for_devices(self, devices: NDArray[np.int64]) -> DeviceModels:
-        """Return the devices' models, where every device has at least its own record; see Models.of."""
+        """Return the devices' models, where every device has at least its own record; see Models.for_devices."""
         keys = [hashlib.sha256(self._state.bits[device].data).digest() for device in devices]
         fitted: dict[bytes, NDArray[np.float64]] = {}
         measured: list[bytes] = []
@@ -67,9 +67,9 @@ class Fitted:
             if key not in fitted:
                 if len(fitted) == self._max_models:
                     continue
-                fitted[key] = self._known[key] if key in self._known else self._fit(int(device))
+                fitted[key] = self._model_cache[key] if key in self._model_cache else self._fit(int(device))
             measured.append(key)
-        self._known = fitted
+        self._model_cache = fitted
         order = {key: index for index, key in enumerate(fitted)}
         return np.stack(list(fitted.values())), np.array([order[key] for key in measured])
 
@@ -77,7 +77,7 @@ class Fitted:
         return ridge(self._scheme.moments(self._values[self._state.stored_owners(device)]))
 
 
-class FittedFromSums:
+class SumModels:
     """Access to ridge models fitted to each device's mean of sums, for only the first few devices.
 
     Args:
@@ -92,7 +92,7 @@ class FittedFromSums:
         self._values = values
 
     def for_devices(self, devices: NDArray[np.int64]) -> DeviceModels:
-        """Return the first devices' models; see Models.of."""
+        """Return the first devices' models; see Models.for_devices."""
         devices = devices[:_MAX_SUM_MODELS]
         weights = np.stack([self._state.mean_weights(int(device)) for device in devices])
         means = np.zeros((len(devices), self._moments.size))

@@ -24,7 +24,7 @@ from sottovoce_lab.testbed.measure import Meter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce_lab.testbed.run_facts import SIMULATED, curve_point, describe_run, plan_baselines, shared_records
+from sottovoce_lab.testbed.run_facts import SIMULATED, curve_point, describe_run, plan_baselines, shared_record_warnings
 
 _BYTES_PER_NUMBER = 8
 
@@ -56,7 +56,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     for cycle in range(1, options.cycles + 1):
         fleet.step()
         moment = Moment(
-            cycle, options.cycles, time.monotonic() - started, options.agents, meter.quick(list(fleet.models)),
+            cycle, options.cycles, time.monotonic() - started, options.agents, meter.measure_sample(list(fleet.models)),
             vaults.spent, traffic().messages, traffic().wire_bytes,
         )  # fmt: skip
         curve.append(curve_point(moment))
@@ -65,7 +65,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     return Report(
         run={**describe_run(plan, time.monotonic() - started), "transport": "vector"},
         statement=statement,
-        final=meter.final(list(fleet.models)),
+        final=meter.measure_all(list(fleet.models)),
         curve=curve,
         traffic=traffic(),
         resources=Resources(),
@@ -76,7 +76,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
         faults=options.fault_words,
         ledgers_agree=True,
         baselines=partial(plan_baselines, plan),
-        warnings=[*shared_records(plan), *([] if statement.epsilon is None else [SIMULATED])],
+        warnings=[*shared_record_warnings(plan), *([] if statement.epsilon is None else [SIMULATED])],
     ).document()
 
 

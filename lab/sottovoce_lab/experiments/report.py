@@ -9,8 +9,8 @@ from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement, Status
 
 from sottovoce_lab.experiments.fleet import Fleet
-from sottovoce_lab.experiments.measuring import Spread
-from sottovoce_lab.testbed.baselines import baselines
+from sottovoce_lab.experiments.fleet_meter import Spread
+from sottovoce_lab.testbed.baselines import compute_baselines
 from sottovoce_lab.testbed.progress import Moment
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 
@@ -22,12 +22,12 @@ def charged_epsilon(statement: PrivacyStatement) -> float | None:
     return statement.epsilon if statement.status is Status.PROVED else None
 
 
-def point(moment: Moment) -> dict[str, Any]:
+def build_point(moment: Moment) -> dict[str, Any]:
     """Return one point of the learning curve."""
     return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), "online": moment.alive, **asdict(moment.measures)}
 
 
-def report(
+def build_report(
     fleet: Fleet,
     statement: PrivacyStatement,
     *,
@@ -89,7 +89,7 @@ def report(
         agents=agents,
         faults=_faults(fleet),
         ledgers_agree=True,
-        baselines=lambda: baselines(
+        baselines=lambda: compute_baselines(
             _sampled_records(fleet), Records(fleet.units(fleet.test.features), fleet.test.labels)
         ),
         warnings=warnings,

@@ -34,7 +34,8 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
     fleet = assemble(settings)
     if traced and len(fleet.records) * settings.cycles > LARGEST_TRACE:
         raise UsageError(
-            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; reduce either"
+            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; "
+            "reduce one of them"
         )
     return run_fleet(fleet, watcher, traced)
 

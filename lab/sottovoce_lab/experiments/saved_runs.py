@@ -20,7 +20,7 @@ from sottovoce.errors import UsageError
 AT_ONCE = os.cpu_count() or 1
 """Maximum number of processes that execute runs at the same time."""
 
-_PATIENCE = 10.0  # seconds to wait for a Dask scheduler
+_TIMEOUT_SECONDS = 10.0  # seconds to wait for a Dask scheduler
 
 _GUARANTEE = ("epsilon", "delta", "status", "spent_epsilon_max", "neighbouring", "unit", "reason", "mechanism")
 Keys = Mapping[str, Any]
@@ -113,7 +113,7 @@ def cluster(address: str) -> Iterator[Executor]:
     except ImportError:
         raise UsageError(f"--on {address}: this option requires Dask; install sottovoce[dask]") from None
     try:
-        client: Any = cast(Any, Client)(f"tcp://{host}", timeout=_PATIENCE)
+        client: Any = cast(Any, Client)(f"tcp://{host}", timeout=_TIMEOUT_SECONDS)
     except OSError as error:
         raise UsageError(
             f"--on {address}: no scheduler answers at this address ({error}); start `dask scheduler`"

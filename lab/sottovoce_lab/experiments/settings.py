@@ -179,7 +179,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.learner.mixing == "push-sum"
 
     @property
-    def noiseless(self) -> bool:
+    def is_noiseless(self) -> bool:
         """Whether the run adds no noise, and therefore promises no privacy."""
         return math.isinf(self.epsilon)
 
@@ -251,7 +251,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
     return values
 
 
-def settings(values: Mapping[str, Any], origin: str) -> Settings:
+def build_settings(values: Mapping[str, Any], origin: str) -> Settings:
     """Build settings from dotted keys.
 
     Raises:

@@ -23,14 +23,14 @@ _REFUTED = (
 _PROVED = "one release has pure ε, and everything learnt from it is post-processing; docs/reference/experiments.md"
 
 
-def statement_of(fleet: Fleet) -> PrivacyStatement:
+def build_statement(fleet: Fleet) -> PrivacyStatement:
     """Return a simulated run's privacy statement.
 
     Raises:
         PrivacyError: if no ε holds for the run and the settings do not allow a run without ε.
     """
     settings = fleet.settings
-    if settings.noiseless:
+    if settings.is_noiseless:
         return _statement(
             "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anyone may read records"
         )

@@ -8,14 +8,14 @@ from sottovoce_lab.experiments import saved_runs
 from sottovoce_lab.experiments.engines import run
 from sottovoce_lab.experiments.saved_runs import Outcome, digest
 from sottovoce_lab.testbed.progress import Watcher
-from sottovoce_lab.testbed.run_spec import combinations, run_spec, split_sweep
+from sottovoce_lab.testbed.run_spec import build_run_spec, combinations, split_sweep
 
 SCHEMA = "sottovoce.sweep/1"
 _MAX_POINTS = 60  # maximum number of points per curve
 _ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # these fleets consist of processes and need the whole machine
 
 
-def sweep(
+def run_sweep(
     values: Mapping[str, Any], origin: str, file: Path, on: str | None, progress: Callable[[int, int, str], None]
 ) -> dict[str, Any]:
     """Execute one run for every combination of values.
@@ -35,30 +35,30 @@ def sweep(
     """
     runs = combinations(values)
     keys_by_digest = {digest(keys): keys for keys in runs}
-    specs = {key: run_spec(keys, origin) for key, keys in keys_by_digest.items()}
+    specs = {key: build_run_spec(keys, origin) for key, keys in keys_by_digest.items()}
     for spec in specs.values():
         spec.options()  # report impossible runs before the first run starts
-    done = {key: outcome for key, outcome in saved_runs.read_outcomes(file).items() if key in keys_by_digest}
-    remaining = {key: keys for key, keys in keys_by_digest.items() if key not in done}
-    progress(len(done), len(keys_by_digest), "")
+    saved_outcomes = {key: outcome for key, outcome in saved_runs.read_outcomes(file).items() if key in keys_by_digest}
+    remaining = {key: keys for key, keys in keys_by_digest.items() if key not in saved_outcomes}
+    progress(len(saved_outcomes), len(keys_by_digest), "")
     if remaining:
         runs_one_at_a_time = any(specs[key].engine in _ONE_AT_A_TIME for key in remaining)
         process_count = 1 if runs_one_at_a_time else len(remaining)
         workers = saved_runs.processes(process_count) if on is None else saved_runs.cluster(on)
         with workers as pool:
             for key, outcome, _ in saved_runs.run_remaining(remaining, run_one, file, pool):
-                done[key] = outcome
-                progress(len(done), len(keys_by_digest), run_label(keys_by_digest[key], values))
+                saved_outcomes[key] = outcome
+                progress(len(saved_outcomes), len(keys_by_digest), run_label(keys_by_digest[key], values))
     return {
         "schema": SCHEMA,
         "keys": {key: list(alternatives) for key, alternatives in split_sweep(values)[1].items()},
-        "runs": [{"set": keys, **done[digest(keys)]} for keys in runs],
+        "runs": [{"set": keys, **saved_outcomes[digest(keys)]} for keys in runs],
     }
 
 
 def run_one(keys: Mapping[str, Any]) -> Outcome:
     """Execute one run in this process, and return those results that do not depend on the machine's speed."""
-    spec = run_spec(keys, "sweep")
+    spec = build_run_spec(keys, "sweep")
     report = run(spec, Watcher(), saved_runs.load_cached(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
     return {

@@ -20,7 +20,7 @@ from sottovoce.registry import ALGORITHMS, loaded_algorithms
 from sottovoce_lab.experiments.saved_runs import processes
 from sottovoce_lab.library.simulation import simulate_plan
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 _HARD, _USUAL = 0.7, 0.99
 """Accuracies of the optimal noise-free classifier, which determine the class separations."""
@@ -131,7 +131,7 @@ def advise(
         for name, algorithm in loaded_algorithms().items()
         if algorithm.predicts and not algorithm.noiseless and _fits(name, shape)
     ]
-    difficulties = separations(shape)
+    difficulties = compute_separations(shape)
     usual = difficulties[1]
     count = len(names) + min(_FINALISTS, len(names)) * (len(difficulties) * len(_SEEDS) - 1)
     done = itertools.count(1)
@@ -145,10 +145,12 @@ def advise(
                 progress(next(done), count, job[0])
 
         run_jobs([(name, usual, 0) for name in names])
-        ranked = sorted(names, key=lambda name: -results[name, usual, 0].accuracy)
-        run_jobs([job for job in itertools.product(ranked[:_FINALISTS], difficulties, _SEEDS) if job not in results])
+        ranked_names = sorted(names, key=lambda name: -results[name, usual, 0].accuracy)
+        run_jobs(
+            [job for job in itertools.product(ranked_names[:_FINALISTS], difficulties, _SEEDS) if job not in results]
+        )
     recommendations = [
-        _summarise(name, {job: result for job, result in results.items() if job[0] == name}) for name in ranked
+        _summarise(name, {job: result for job, result in results.items() if job[0] == name}) for name in ranked_names
     ]
     return (
         sorted(recommendations[:_FINALISTS], key=lambda recommendation: -recommendation.mean)
@@ -173,7 +175,9 @@ def _simulate_once(shape: Shape, learner: str, separation: float, seed: int) -> 
     keys: dict[str, Any] = {"learner": learner, "agents": agents, "epsilon": shape.epsilon, "seed": seed}
     if shape.unlike:
         keys["data.partition"] = _SKEWED_PARTITION
-    planned = plan(run_spec({**keys, "data": "made-up"}, "advise").options(), mixture(shape, separation, seed))
+    planned = plan(
+        build_run_spec({**keys, "data": "made-up"}, "advise").options(), generate_mixture(shape, separation, seed)
+    )
     run = simulate_plan(planned)
     learner_config = planned.config.learner
     decisive = ("steps", "step_size", "clip", "sampling", "batch", "mixing")
@@ -198,7 +202,7 @@ def _summarise(name: str, results: Mapping[tuple[str, float, int], _Result]) -> 
     )
 
 
-def separations(shape: Shape) -> tuple[float, float, float]:
+def compute_separations(shape: Shape) -> tuple[float, float, float]:
     """Return how far class means lie from their centre, in standard deviations, for hard, usual and easy data."""
     usual = _separation(shape, _USUAL)
     return _separation(shape, _HARD), usual, _EASIER * usual
@@ -230,7 +234,7 @@ def _draw_mixture(
     return means, scales, means[labels] + rng.standard_normal((count, features)) * scales, labels
 
 
-def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
+def generate_mixture(shape: Shape, separation: float, seed: int) -> DataSet:
     """Generate records in -1 … 1 for a shape, with one normal distribution per class, mostly along a few directions.
 
     Args:

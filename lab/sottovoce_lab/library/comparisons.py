@@ -27,14 +27,14 @@ class Comparison:
     Attributes:
         label: a description of the variant.
         mean: the mean accuracy over seeds.
-        half: half the width of the mean's 95 % interval over seeds.
+        half_width: the half-width of the 95 % confidence interval of the mean over seeds.
         seeds: the number of simulations, each with a different data split; the first uses the same split as the run.
         promise: a description of the adversary, and of how a record is protected.
     """
 
     label: str
     mean: float
-    half: float
+    half_width: float
     seeds: int
     promise: str
 
@@ -43,7 +43,7 @@ class Comparison:
         return {
             "label": self.label,
             "accuracy_mean": self.mean,
-            "half_interval": self.half,
+            "half_interval": self.half_width,
             "seeds": self.seeds,
             "promise": self.promise,
         }

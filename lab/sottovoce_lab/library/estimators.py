@@ -16,7 +16,7 @@ from sottovoce.registry import DEFAULT
 
 from sottovoce_lab.library.simulation import ARRAYS, simulate_plan
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
             "data": ARRAYS,
             **(self.settings or {}),
         }
-        planned = plan(run_spec(keys, type(self).__name__).options(), data)
+        planned = plan(build_run_spec(keys, type(self).__name__).options(), data)
         run = simulate_plan(planned)
         self.model_ = run.models[0]
         self.privacy_ = dict(run.privacy)

@@ -14,11 +14,11 @@ from sottovoce.registry import DEFAULT
 
 from sottovoce_lab.library.runs import Floats, Run, Runs
 from sottovoce_lab.testbed import memory
-from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
-from sottovoce_lab.testbed.measure import majority
+from sottovoce_lab.testbed.mean_errors import AnyMeter, create_meter
+from sottovoce_lab.testbed.measure import majority_accuracy
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.progress import Watcher
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 Data = str | DataSet | tuple[ArrayLike, ArrayLike]
 """A data SPEC, a loaded data set, or a pair of features, float[n, d], and labels, int[n]."""
@@ -38,14 +38,14 @@ class _RecordingMeter:
         self._meter = meter
         self.models: Sequence[Floats] = ()
 
-    def quick(self, models: Sequence[Floats]) -> Any:
+    def measure_sample(self, models: Sequence[Floats]) -> Any:
         """Measure models for the learning curve."""
-        return self._meter.quick(models)
+        return self._meter.measure_sample(models)
 
-    def final(self, models: Sequence[Floats]) -> Any:
+    def measure_all(self, models: Sequence[Floats]) -> Any:
         """Measure models at the end of the run, and store them."""
         self.models = models
-        return self._meter.final(models)
+        return self._meter.measure_all(models)
 
 
 def simulate(
@@ -102,13 +102,13 @@ def simulate(
             "data": data if isinstance(data, str) else ARRAYS,
             **(settings or {}),
         }
-        runs.append(simulate_plan(plan(run_spec(keys, "simulate").options(), dataset)))
+        runs.append(simulate_plan(plan(build_run_spec(keys, "simulate").options(), dataset)))
     return Runs(runs)
 
 
 def simulate_plan(planned: Plan) -> Run:
     """Simulate a plan and return the resulting run."""
-    meter = _RecordingMeter(meter_of(planned))
+    meter = _RecordingMeter(create_meter(planned))
     report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
     report.baselines = lambda: None  # apart from the majority class, these take longer than the run
     document, options = report.document(), planned.options
@@ -122,7 +122,7 @@ def simulate_plan(planned: Plan) -> Run:
         cycles=np.array([point["cycle"] for point in curve], dtype=np.int64),
         curves={name: np.array([point[name] for point in curve], dtype=np.float64) for name in curve_names},
         final={name: float(document["final"][name]) for name in names},
-        majority=majority(planned.test) if planned.classes > 1 else None,
+        majority=majority_accuracy(planned.test) if planned.classes > 1 else None,
         privacy=document["privacy"],
         wire_bytes=int(document["traffic"]["wire_bytes"]),
         models=np.stack(meter.models) if meter.models else np.empty((0, planned.family.model.size)),

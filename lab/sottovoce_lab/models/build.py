@@ -23,7 +23,7 @@ MAX_POSITIONS = 1024
 """Maximum product of the number of examples and the number of positions in their factored gradients, per call."""
 
 
-def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
+def build_graph(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
     """Build the graph that computes the loss, the predictions and the clipped gradient sum of a batch.
 
     The inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (for a regression, targets real[B]),
@@ -72,8 +72,8 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
 
 
 def graph_bytes(declaration: Declaration) -> bytes:
-    """Return the bytes of the graph file for a declaration; see `build`."""
-    return build(declaration).SerializeToString(deterministic=True)
+    """Return the bytes of the graph file for a declaration; see `build_graph`."""
+    return build_graph(declaration).SerializeToString(deterministic=True)
 
 
 def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> ModelProto:

@@ -49,7 +49,7 @@ class Contribution(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Materialised:
+class ExplicitGradient:
     """Gradients that are computed explicitly.
 
     Attributes:
@@ -81,7 +81,7 @@ class Materialised:
 
 
 @dataclass(frozen=True, slots=True)
-class Transposed:
+class TransposedGradient:
     """Gradients of a weight float[M, K], stored in parts in the transposed layout K × M. Only their sum is transposed.
 
     Attributes:
@@ -91,7 +91,7 @@ class Transposed:
         work: how many values per example are needed to compute the parts.
     """
 
-    parts: tuple[Materialised, ...]
+    parts: tuple[ExplicitGradient, ...]
     groups: int
     filters: int
     work: int
@@ -119,7 +119,7 @@ class Transposed:
 
 
 @dataclass(frozen=True, slots=True)
-class Outer:
+class OuterProductGradient:
     """Gradients of a weight float[M, K] that are outer products D ⊗ A.
 
     Attributes:
@@ -154,7 +154,7 @@ class Outer:
 
 
 @dataclass(frozen=True, slots=True)
-class Factored:
+class FactoredGradient:
     """Gradients Σ_l D_l ⊗ A_l of a weight float[M, K], summed over positions l.
 
     Attributes:

@@ -13,7 +13,7 @@ from sottovoce.kernels.onnx.facts import MAX_PARAMETERS
 
 from sottovoce_lab.models.layers.layer import Count, Shape, format_shape
 from sottovoce_lab.models.layers.network import Chain
-from sottovoce_lab.models.layers.reading import describe_table_error, read_chain
+from sottovoce_lab.models.layers.parser import describe_table_error, parse_layers
 from sottovoce_lab.models.losses import outputs
 
 _MAX_NUMBERS = 2**25
@@ -93,7 +93,7 @@ def _declaration(source: str) -> Declaration:
         declared = msgspec.convert(tomllib.loads(source), _File)
     except msgspec.ValidationError as error:
         raise ValueError(describe_table_error(error)) from error
-    network = read_chain(declared.layers, declared.input)
+    network = parse_layers(declared.layers, declared.input)
     expected: Shape = (outputs(declared.loss, declared.classes),)
     if network.output != expected:
         raise ValueError(

@@ -15,7 +15,7 @@ from sottovoce.errors import ConfigError
 from sottovoce_lab.models.build import build_forward
 from sottovoce_lab.models.declaration import Declaration
 from sottovoce_lab.models.losses import predictions
-from sottovoce_lab.models.prelude import Bounds, Steps, has_prelude, prelude
+from sottovoce_lab.models.prelude import Bounds, Steps, has_prelude, record_prelude
 from sottovoce_lab.models.tape import Tape, Value
 
 KEY = "sottovoce.export"
@@ -155,7 +155,9 @@ def _perceptron(tape: Tape, features: Value, model: PublicModel) -> Value:
 def _transform_model(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
     tape = Tape()
     raw = tape.input("features", tape.real, ["B", features])
-    return tape.model([("transformed", prelude(tape, raw, steps, bounds, features), tape.real, ["B", "columns"])])
+    return tape.model(
+        [("transformed", record_prelude(tape, raw, steps, bounds, features), tape.real, ["B", "columns"])]
+    )
 
 
 def _join(transform: ModelProto, core: ModelProto) -> ModelProto:

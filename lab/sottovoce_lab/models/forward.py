@@ -18,29 +18,29 @@ from sottovoce.errors import ConfigError
 from sottovoce_lab.models import forward_layers as layers
 from sottovoce_lab.models.checks import lengths
 from sottovoce_lab.models.declaration import Declaration, parse_declaration
-from sottovoce_lab.models.reading import BATCH, Layer, Node, Point, Table, Value, Vector, shape_after_reshape
+from sottovoce_lab.models.graph_values import BATCH, Layer, Node, Point, Table, Value, Vector, shape_after_reshape
 
 LossName = Literal["softmax", "binary", "hinge", "squared"]
 
 _LAYERS: dict[str, Callable[[Node], Point]] = {
-    "Add": layers.add,
-    "AveragePool": layers.pool("average-pool"),
-    "BatchNormalization": layers.batch_norm,
-    "Conv": layers.conv,
-    "Gemm": layers.gemm,
-    "GlobalAveragePool": layers.global_average,
-    "GroupNormalization": layers.group_norm,
-    "InstanceNormalization": layers.instance_norm,
-    "LayerNormalization": layers.layer_norm,
-    "LogSoftmax": layers.softmax,
-    "MatMul": layers.matmul,
-    "MaxPool": layers.pool("max-pool"),
-    "Mul": layers.mul,
-    "ReduceMean": layers.reduce_mean,
-    "Relu": layers.elementwise("relu"),
-    "Sigmoid": layers.elementwise("sigmoid"),
-    "Softmax": layers.softmax,
-    "Tanh": layers.elementwise("tanh"),
+    "Add": layers.read_add,
+    "AveragePool": layers.pool_reader("average-pool"),
+    "BatchNormalization": layers.read_batch_norm,
+    "Conv": layers.read_conv,
+    "Gemm": layers.read_gemm,
+    "GlobalAveragePool": layers.read_global_average,
+    "GroupNormalization": layers.read_group_norm,
+    "InstanceNormalization": layers.read_instance_norm,
+    "LayerNormalization": layers.read_layer_norm,
+    "LogSoftmax": layers.read_softmax,
+    "MatMul": layers.read_matmul,
+    "MaxPool": layers.pool_reader("max-pool"),
+    "Mul": layers.read_mul,
+    "ReduceMean": layers.read_reduce_mean,
+    "Relu": layers.elementwise_reader("relu"),
+    "Sigmoid": layers.elementwise_reader("sigmoid"),
+    "Softmax": layers.read_softmax,
+    "Tanh": layers.elementwise_reader("tanh"),
 }
 _PASS_THROUGH = ("Identity", "Dropout", "Cast")
 _RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
@@ -93,7 +93,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     classes_of_one_score = 1 if loss == "squared" else 2
     document: Table = {
         "name": name,
-        "input": [*layers.image(reader.start.shape)],
+        "input": [*layers.to_image_shape(reader.start.shape)],
         "classes": width if width > 1 else classes_of_one_score,
         "loss": loss,
         "layers": [_table(layer) for layer in layers_to_train],

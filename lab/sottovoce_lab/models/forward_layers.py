@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.models.reading import Layer, Node, Point, Shape, Table
+from sottovoce_lab.models.graph_values import Layer, Node, Point, Shape, Table
 
 EPSILON = 1e-5
 """Constant that this package's norms add to the variance."""
@@ -20,7 +20,7 @@ _BATCH_NORM = (
 )
 
 
-def conv(node: Node) -> Point:
+def read_conv(node: Node) -> Point:
     """Read Conv as a convolution."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or weight.ndim != len(point.shape) + 1:
@@ -36,7 +36,7 @@ def conv(node: Node) -> Point:
     )
 
 
-def gemm(node: Node) -> Point:
+def read_gemm(node: Node) -> Point:
     """Read Gemm as a dense layer, whose weights include the scale factors alpha and beta."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or len(point.shape) != 1 or node.attributes.get("transA", 0):
@@ -46,7 +46,7 @@ def gemm(node: Node) -> Point:
     return _dense(node, point, weight, None if bias is None else _vector(node, bias, len(weight)) * scale)
 
 
-def matmul(node: Node) -> Point:
+def read_matmul(node: Node) -> Point:
     """Read MatMul with a constant matrix as a dense layer without a bias."""
     point, weight = node.point(), _floats(node, 1)
     if weight is None or weight.ndim != 2 or len(point.shape) != 1:
@@ -54,7 +54,7 @@ def matmul(node: Node) -> Point:
     return _dense(node, point, weight.T, None)
 
 
-def add(node: Node) -> Point:
+def read_add(node: Node) -> Point:
     """Read Add as a bias, or as the end of a residual block."""
     if all(isinstance(value, Point) for value in node.inputs):
         return _residual(node, node.point(0), node.point(1))
@@ -62,7 +62,7 @@ def add(node: Node) -> Point:
     return _add_bias(node, node.point(index), _floats(node, 1 - index))
 
 
-def mul(node: Node) -> Point:
+def read_mul(node: Node) -> Point:
     """Read Mul by a constant as the weight of the group norm before it."""
     index = 0 if isinstance(node.inputs[0], Point) else 1
     point, factor = node.point(index), _floats(node, 1 - index)
@@ -73,12 +73,12 @@ def mul(node: Node) -> Point:
     return replace(point, layer=replace(point.layer, tensors=(weight * channel_factor, bias * channel_factor)))
 
 
-def elementwise(kind: str) -> Callable[[Node], Point]:
+def elementwise_reader(kind: str) -> Callable[[Node], Point]:
     """Return a reader for Relu, Tanh or Sigmoid."""
     return lambda node: _append_layer(node.point(), node.point().shape, {"kind": kind})
 
 
-def softmax(node: Node) -> Point:
+def read_softmax(node: Node) -> Point:
     """Read Softmax or LogSoftmax, which the caller drops at the end of the model and rejects elsewhere."""
     point = node.point()
     if len(point.shape) != 1 or node.attributes.get("axis", -1) not in (1, -1):
@@ -86,7 +86,7 @@ def softmax(node: Node) -> Point:
     return _append_layer(point, point.shape, {"kind": "softmax"})
 
 
-def pool(kind: str) -> Callable[[Node], Point]:
+def pool_reader(kind: str) -> Callable[[Node], Point]:
     """Return a reader for MaxPool or AveragePool."""
 
     def read(node: Node) -> Point:
@@ -104,7 +104,7 @@ def pool(kind: str) -> Callable[[Node], Point]:
     return read
 
 
-def global_average(node: Node) -> Point:
+def read_global_average(node: Node) -> Point:
     """Read GlobalAveragePool as an average over the whole image."""
     point = node.point()
     if len(point.shape) < 2:
@@ -112,7 +112,7 @@ def global_average(node: Node) -> Point:
     return _append_average(point, keep=True)
 
 
-def reduce_mean(node: Node) -> Point:
+def read_reduce_mean(node: Node) -> Point:
     """Read ReduceMean over height and width as an average over the whole image."""
     point, axes = node.point(), node.numbers("axes", 1) or []
     rank = len(point.shape) + 1
@@ -121,7 +121,7 @@ def reduce_mean(node: Node) -> Point:
     return _append_average(point, keep=bool(node.attributes.get("keepdims", 1)))
 
 
-def group_norm(node: Node) -> Point:
+def read_group_norm(node: Node) -> Point:
     """Read GroupNormalization from opset 21, which has one weight and one bias per channel."""
     point, groups = node.point(), node.attributes["num_groups"]
     weight, bias = _floats(node, 1), _floats(node, 2)
@@ -130,7 +130,7 @@ def group_norm(node: Node) -> Point:
     return _append_group_norm(node, point, groups, weight, bias)
 
 
-def instance_norm(node: Node) -> Point:
+def read_instance_norm(node: Node) -> Point:
     """Read InstanceNormalization as a group norm with one group per channel, or as the inner part of a group norm."""
     input_value = node.inputs[0]
     weight, bias = _floats(node, 1), _floats(node, 2)
@@ -145,7 +145,7 @@ def instance_norm(node: Node) -> Point:
     return _append_group_norm(node, point, point.shape[0], weight, bias)
 
 
-def layer_norm(node: Node) -> Point:
+def read_layer_norm(node: Node) -> Point:
     """Read LayerNormalization over a whole example as a layer norm."""
     point, weight, bias = node.point(), _floats(node, 1), _floats(node, 2)
     _check_epsilon(node)
@@ -157,7 +157,7 @@ def layer_norm(node: Node) -> Point:
     return _append_layer(point, point.shape, {"kind": "layer-norm"}, [_image(weight), _image(shift)])
 
 
-def batch_norm(node: Node) -> Point:
+def read_batch_norm(node: Node) -> Point:
     """Reject BatchNormalization, because it mixes the examples in a batch."""
     raise node.refusal(*_BATCH_NORM)
 
@@ -175,7 +175,7 @@ def read_group_reshape(node: Node, point: Point, shape: Shape) -> Point | None:
     return None
 
 
-def image(shape: Shape) -> Shape:
+def to_image_shape(shape: Shape) -> Shape:
     """Return a sequence shape, channels × length, as an image shape with one row; leave other shapes unchanged."""
     return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
 

@@ -24,7 +24,7 @@ def has_prelude(steps: Steps) -> bool:
     return all(name in _STEPS for name, _ in steps)
 
 
-def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
+def record_prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
     """Record the transform, and return the transformed features, the model's input, real[B, columns].
 
     Args:

@@ -28,7 +28,7 @@ class Tape:
     def __init__(self, real: DTypeLike = np.float32) -> None:
         self.real = np.dtype(real)
         self._nodes: list[NodeProto] = []
-        self._known: dict[object, tuple[Value, ...]] = {}
+        self._results: dict[object, tuple[Value, ...]] = {}
         self._constants: dict[Value, NDArray[Any]] = {}
         self._inputs: list[ValueInfoProto] = []
 
@@ -48,7 +48,7 @@ class Tape:
         array = np.asarray(value, dtype=self.real if dtype is None else dtype)
         if name is None:
             key = (array.dtype.str, array.shape, array.tobytes())
-            name = self._known.setdefault(key, (f"constant{len(self._constants)}",))[0]
+            name = self._results.setdefault(key, (f"constant{len(self._constants)}",))[0]
         self._constants[name] = array
         return name
 
@@ -70,12 +70,12 @@ class Tape:
             attributes: the operator's attributes.
         """
         key = (kind, count, inputs, repr(sorted(attributes.items())))
-        if key not in self._known:
+        if key not in self._results:
             index = len(self._nodes)
             outputs = [f"{kind}{index}" + (f".{number}" if number else "") for number in range(count)]
             self._nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
-            self._known[key] = tuple(outputs)
-        return self._known[key]
+            self._results[key] = tuple(outputs)
+        return self._results[key]
 
     def cast(self, value: Value, dtype: DTypeLike) -> Value:
         """Cast a tensor to another dtype."""
@@ -91,17 +91,21 @@ class Tape:
         Args:
             outputs: the name in the file, the tensor, the dtype and the shape of each output.
         """
-        declared = []
+        declared_inputs = []
         for name, value, dtype, shape in outputs:
             self._nodes.append(helper.make_node("Identity", [value], [name]))
-            declared.append(_value_info(name, dtype, shape))
-        nodes, needed = self._needed_nodes({output.name for output in declared})
+            declared_inputs.append(_value_info(name, dtype, shape))
+        nodes, required_values = self._needed_nodes({output.name for output in declared_inputs})
         graph = helper.make_graph(
             nodes,
             "sottovoce",
             self._inputs,
-            declared,
-            [numpy_helper.from_array(value, name) for name, value in self._constants.items() if name in needed],
+            declared_inputs,
+            [
+                numpy_helper.from_array(value, name)
+                for name, value in self._constants.items()
+                if name in required_values
+            ],
         )
         model = helper.make_model(
             graph,
@@ -112,17 +116,17 @@ class Tape:
         checker.check_model(model, full_check=True)
         return model
 
-    def _needed_nodes(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
+    def _needed_nodes(self, required_values: set[Value]) -> tuple[list[NodeProto], set[Value]]:
         """Return the operations that these tensors require, without unused trailing outputs, and all their tensors."""
         needed_nodes = []
         for node in reversed(self._nodes):
-            if needed.isdisjoint(node.output):
+            if required_values.isdisjoint(node.output):
                 continue
-            while node.output[-1] not in needed:
+            while node.output[-1] not in required_values:
                 del node.output[-1]
-            needed.update(node.input)
+            required_values.update(node.input)
             needed_nodes.append(node)
-        return needed_nodes[::-1], needed
+        return needed_nodes[::-1], required_values
 
 
 def _value_info(name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> ValueInfoProto:

@@ -14,7 +14,7 @@ from sottovoce_lab.pages.device import History
 _POINTS = 100
 
 
-def history_of(state: Path) -> History:
+def read_history(state: Path) -> History:
     """Read a device's history from its state directory.
 
     Raises:

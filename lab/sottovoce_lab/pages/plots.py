@@ -77,7 +77,7 @@ class Plotter:
 
     def __init__(self, pyplot: Any) -> None:
         self._plt = pyplot
-        self._drawn = 0
+        self._drawing_count = 0
         self._over_cycles = ""
 
     def lines(
@@ -148,8 +148,8 @@ class Plotter:
         buffer = io.StringIO()
         drawing.savefig(buffer, format="svg", metadata=_OMITTED_METADATA)
         self._plt.close(drawing)
-        self._drawn += 1
-        prefix = f"plot{self._drawn}-"
+        self._drawing_count += 1
+        prefix = f"plot{self._drawing_count}-"
         svg = buffer.getvalue()
         svg = svg[svg.index("<svg") :]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

@@ -16,7 +16,7 @@ from sottovoce_lab.pages.html import (
     warnings,
 )
 from sottovoce_lab.pages.plots import Line, Plotter
-from sottovoce_lab.pages.reading import Baselines, Measures, RunReport
+from sottovoce_lab.pages.report_types import Baselines, Measures, RunReport
 
 _MAX_ROWS = 100
 _MIB = 2**20

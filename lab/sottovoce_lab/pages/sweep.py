@@ -9,7 +9,7 @@ from typing import Any
 
 from sottovoce_lab.pages.html import Markup, Page, figure, heading, paragraph, table, warnings
 from sottovoce_lab.pages.plots import Line, Plotter
-from sottovoce_lab.pages.reading import SweepReport, SweptRun
+from sottovoce_lab.pages.report_types import SweepReport, SweptRun
 
 _MEASURES = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root mean squared error", "loss": "loss"}
 _MAX_LINES = 6
@@ -33,13 +33,13 @@ class Group:
         """A description of the group's values."""
         return ", ".join(f"{key} = {value}" for key, value in self.set.items()) or "all runs"
 
-    def final(self, field: str) -> list[float]:
+    def final_values(self, field: str) -> list[float]:
         """Return the final value of each run that has the field."""
         values = (run.final.get(field) for run in self.runs)
         return [float(value) for value in values if isinstance(value, int | float)]
 
 
-def groups_of(report: SweepReport) -> list[Group]:
+def group_runs(report: SweepReport) -> list[Group]:
     """Return a sweep's groups, in the order of its runs."""
     varied = [key for key, values in report.keys.items() if key != _SEED and len(values) > 1]
     groups: dict[str, Group] = {}
@@ -51,8 +51,8 @@ def groups_of(report: SweepReport) -> list[Group]:
 
 def sweep_page(report: SweepReport, plotter: Plotter) -> str:
     """Return a sweep's page as HTML."""
-    groups = groups_of(report)
-    measure = next(name for name in _MEASURES if name == "loss" or any(g.final(f"{name}_mean") for g in groups))
+    groups = group_runs(report)
+    measure = next(name for name in _MEASURES if name == "loss" or any(g.final_values(f"{name}_mean") for g in groups))
     seeds = len(report.keys.get(_SEED, [])) or 1
     page = Page(f"Sweep over {', '.join(report.keys) or 'nothing'}")
     page.add(
@@ -87,9 +87,9 @@ def _table(groups: list[Group], measure: str) -> Markup:
     rows = []
     for group in groups:
         cells = [*(str(value) for value in group.set.values()), f"{len(group.runs)}"]
-        cells.append(mean_sd(group.final(f"{measure}_mean")))
+        cells.append(mean_sd(group.final_values(f"{measure}_mean")))
         if has_baselines:
-            cells.append(mean_sd(group.final("accuracy_min")))
+            cells.append(mean_sd(group.final_values("accuracy_min")))
             cells += [mean_sd(_baseline_values(group, name)) for name in ("own_data", "majority_class")]
         spent = [run.privacy.get("spent_epsilon_max") for run in group.runs]
         finite = [value for value in spent if value is not None]
@@ -153,9 +153,9 @@ def _is_number(value: object) -> bool:
 
 def _line(name: str, axis: str, groups: list[Group], field: str) -> Line:
     """Return a line over an axis, with a band of one standard deviation if there are several seeds."""
-    groups = [group for group in groups if group.final(field)]
-    means = [statistics.fmean(group.final(field)) for group in groups]
-    spread = [_sd(group.final(field)) for group in groups]
+    groups = [group for group in groups if group.final_values(field)]
+    means = [statistics.fmean(group.final_values(field)) for group in groups]
+    spread = [_sd(group.final_values(field)) for group in groups]
     return _line_with_band(name, [float(group.set[axis]) for group in groups], means, spread)
 
 

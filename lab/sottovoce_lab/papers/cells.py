@@ -28,7 +28,7 @@ class Cell:
 
     Attributes:
         measures: each run's measure, float64[seeds].
-        curves: for each measure, the cycles with the mean and the half interval over seeds.
+        curves: for each measure, the cycles with the mean and its half-width over seeds.
         privacy: the privacy guarantee, the same for all seeds.
         majority: the mean accuracy of always predicting the most frequent class; None if there are no classes.
     """
@@ -44,8 +44,8 @@ class Cell:
         return float(self.measures.mean())
 
     @property
-    def half(self) -> float:
-        """Half the mean's 95 % confidence interval over seeds; NaN with fewer than three seeds."""
+    def half_width(self) -> float:
+        """Half-width of the 95 % confidence interval of the mean over seeds; NaN with fewer than three seeds."""
         return half_interval(self.measures) if len(self.measures) >= MIN_INTERVAL_SEEDS else math.nan
 
 
@@ -55,7 +55,7 @@ CellKey = tuple[str, str, Any, Any]
 Cells = dict[CellKey, Cell]
 
 
-def cells(outcomes: Mapping[RunPosition, Outcome], measure: str) -> Cells:
+def build_cells(outcomes: Mapping[RunPosition, Outcome], measure: str) -> Cells:
     """Group outcomes by panel, series and axis values, and summarise each group."""
     groups: dict[CellKey, list[tuple[int, Outcome]]] = {}
     for position, outcome in outcomes.items():
@@ -71,7 +71,7 @@ def format_measure(value: float, sign: str = "") -> str:
 
 
 def half_interval(numbers: NDArray[np.float64]) -> float:
-    """Return half the mean's 95 % confidence interval, t · s/√n; NaN for fewer than two numbers."""
+    """Return the half-width of the 95 % confidence interval of the mean, t · s/√n; NaN for fewer than two numbers."""
     n = len(numbers)
     if n < 2:
         return math.nan

@@ -18,7 +18,7 @@ _MAX_RECORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class WithGradient(Measures):
+class GradientMeasures(Measures):
     """Measures that include the L2 norm of the mean gradient over training records."""
 
     gradient_norm: float
@@ -42,12 +42,12 @@ class GradientMeter(Meter):
         rows = np.random.default_rng(plan.options.seed).permutation(len(all_records))[:_MAX_RECORDS]
         self._training = all_records.at(rows)
 
-    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> WithGradient:
+    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> GradientMeasures:
         measures = super()._measure(models, records)
         mean = np.mean(models, axis=0)
         training = self._training
         total = self._gradients.clipped_gradient_sum(mean, training.features, training.labels, math.inf)
         norm = float(np.linalg.norm(total)) / len(training)
-        return WithGradient(
+        return GradientMeasures(
             measures.accuracy_mean, measures.accuracy_min, measures.accuracy_max, measures.loss_mean, norm
         )

@@ -16,23 +16,23 @@ from numpy.typing import NDArray
 from sottovoce.data import DataSet, load
 
 from sottovoce_lab.experiments.fleet import Fleet, assemble
-from sottovoce_lab.experiments.gradient_walk import walks
-from sottovoce_lab.experiments.measuring import Meter
+from sottovoce_lab.experiments.fleet_meter import Meter
+from sottovoce_lab.experiments.gradient_walk import create_walks
 from sottovoce_lab.experiments.run import run_fleet
 from sottovoce_lab.experiments.saved_runs import Outcome
 from sottovoce_lab.experiments.seeds import Stream, generator
-from sottovoce_lab.experiments.sequential import descent
-from sottovoce_lab.experiments.settings import Settings, settings
-from sottovoce_lab.experiments.statement import statement_of
+from sottovoce_lab.experiments.sequential import create_descent
+from sottovoce_lab.experiments.settings import Settings, build_settings
+from sottovoce_lab.experiments.statement import build_statement
 from sottovoce_lab.papers.gradient_norm import GradientMeter
 from sottovoce_lab.papers.plane import separating_weights
 from sottovoce_lab.papers.prepare import prepare_data
 from sottovoce_lab.simulator.vector import GradientWalk, SequentialDescent
 from sottovoce_lab.testbed import memory
-from sottovoce_lab.testbed.measure import majority
+from sottovoce_lab.testbed.measure import majority_accuracy
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 ARRAYS = "arrays"
 """Name of the engine for fleets with one record per device, which are stored in a few arrays."""
@@ -50,10 +50,10 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
     prepare, updates, solver = run_keys.pop("prepare", ""), run_keys.pop("updates", None), run_keys.pop("solver", "")
     if run_keys.get("engine") == ARRAYS:
         del run_keys["engine"]
-        return _run_on_arrays(settings(run_keys, "experiment"), updates, solver)
+        return _run_on_arrays(build_settings(run_keys, "experiment"), updates, solver)
     gradient_norm, points = run_keys.pop("gradient_norm", False), run_keys.pop("points", _MAX_MARKS)
     max_test_records = run_keys.pop("test_records", None)
-    spec = run_spec(run_keys, "experiment")
+    spec = build_run_spec(run_keys, "experiment")
     data = _data(spec.data, prepare)
     if max_test_records and data.test is not None:
         data = replace(data, test=data.test.at(np.arange(min(max_test_records, len(data.test)))))
@@ -61,7 +61,7 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
     meter = GradientMeter(planned) if gradient_norm else None
     report = memory.run(planned, Watcher(), meter=meter, points=points)
     report.baselines = lambda: None  # apart from the majority class, computing them takes longer than the run
-    return _outcome_of_report(report.document(), majority(planned.test) if planned.classes > 1 else None)
+    return _extract_outcome(report.document(), majority_accuracy(planned.test) if planned.classes > 1 else None)
 
 
 @lru_cache(maxsize=1)
@@ -79,24 +79,24 @@ def _run_on_arrays(options: Settings, updates: int | None, solver: str) -> Outco
         return _measure_model(fleet, weights[np.newaxis, np.newaxis], [])
     if options.learner.name in _WALKS:
         return _run_walk(fleet, updates)
-    return _outcome_of_report(run_fleet(fleet, Watcher())[0], majority(fleet.test))
+    return _extract_outcome(run_fleet(fleet, Watcher())[0], majority_accuracy(fleet.test))
 
 
 def _run_walk(fleet: Fleet, updates: int | None) -> Outcome:
     """Measure a walk at about 40 geometrically spaced numbers of updates."""
     walk: GradientWalk | SequentialDescent
     if fleet.settings.learner.name == "gradient-walk":
-        walk = walks(fleet, [fleet.settings.epsilon])
+        walk = create_walks(fleet, [fleet.settings.epsilon])
         max_updates = min(walk.length, updates or walk.length)
     else:
-        walk = descent(fleet)
+        walk = create_descent(fleet)
         max_updates = updates or walk.length
     marks = set(np.unique(np.geomspace(1, max_updates, _MAX_MARKS).astype(np.int64)).tolist())
     meter = _meter(fleet)
     curve = []
     for count in walk.updates():
         if count in marks:
-            measures = meter.quick(walk.weights, _FIRST_MODEL)
+            measures = meter.measure_sample(walk.weights, _FIRST_MODEL)
             curve.append([count, {"accuracy_mean": measures.accuracy_mean, "loss_mean": measures.loss_mean}])
         if count == max_updates:
             break
@@ -105,11 +105,11 @@ def _run_walk(fleet: Fleet, updates: int | None) -> Outcome:
 
 def _measure_model(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
     """Return the outcome of a single model with weights float64[1,copies,d]."""
-    final, statement = _meter(fleet).final(weights, _FIRST_MODEL), statement_of(fleet)
+    final, statement = _meter(fleet).measure_all(weights, _FIRST_MODEL), build_statement(fleet)
     return {
         "final": {"accuracy_mean": final.accuracy_mean, "loss_mean": final.loss_mean},
         "curve": curve,
-        "majority": majority(fleet.test),
+        "majority": majority_accuracy(fleet.test),
         "privacy": {name: statement.as_dict()[name] for name in _GUARANTEE},
     }
 
@@ -118,7 +118,7 @@ def _meter(fleet: Fleet) -> Meter:
     return Meter(fleet, generator(fleet.settings.seed, Stream.MEASURING))
 
 
-def _outcome_of_report(report: Mapping[str, Any], majority_accuracy: float | None) -> Outcome:
+def _extract_outcome(report: Mapping[str, Any], majority_accuracy: float | None) -> Outcome:
     if "interrupted_at" in report["run"]:
         raise KeyboardInterrupt  # an interrupted run has no result
     names = [name for name, value in report["final"].items() if isinstance(value, int | float)]

@@ -14,12 +14,12 @@ from sottovoce.errors import DataError
 from sottovoce_lab.experiments import saved_runs
 from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers import pictures, plane
-from sottovoce_lab.papers.cells import Cells, cells
+from sottovoce_lab.papers.cells import Cells, build_cells
 from sottovoce_lab.papers.pages import index_page, paper_page
-from sottovoce_lab.papers.result import SCHEMA, Result, result_at
-from sottovoce_lab.papers.runs import collect_outcomes, runs_of
-from sottovoce_lab.papers.specification import Experiment, experiment_named, experiments, papers
-from sottovoce_lab.papers.verdicts import Finding, findings
+from sottovoce_lab.papers.result import SCHEMA, Result, load_result
+from sottovoce_lab.papers.runs import collect_outcomes, list_runs
+from sottovoce_lab.papers.specification import Experiment, experiments, papers, read_experiment
+from sottovoce_lab.papers.verdicts import Finding, compute_findings
 
 
 def reproduce(
@@ -51,18 +51,18 @@ def reproduce(
         DataError: if the folder contains none of the experiment's data sets.
     """
     started = time.monotonic()
-    spec = experiment_named(name)
+    spec = read_experiment(name)
     pyplot()  # if matplotlib is missing, fail before hours of runs
     extent = spec.extent(quick)
     extent = msgspec.structs.replace(extent, seeds=seeds or extent.seeds)
-    runs = runs_of(spec, extent, folder, say)
+    runs = list_runs(spec, extent, folder, say)
     if not runs:
         raise DataError(f"{name}: none of its data sets is in {folder}; specify their folder with --data")
     path = out / name
     path.parent.mkdir(parents=True, exist_ok=True)
     outcomes = collect_outcomes(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), progress)
-    results = cells({position: outcomes[position] for position in runs}, spec.measure)
-    verdicts = findings(spec, results)
+    results = build_cells({position: outcomes[position] for position in runs}, spec.measure)
+    verdicts = compute_findings(spec, results)
     distinct_outcomes = {id(outcome): outcome for outcome in outcomes.values()}.values()
     saved_seconds = sum(outcome.get("seconds", 0.0) for outcome in distinct_outcomes)
     wall = max(time.monotonic() - started, saved_seconds / saved_runs.AT_ONCE)
@@ -79,7 +79,7 @@ def write_pages(out: Path) -> None:
     """Write index.md, and PAPER.md for each paper with results, from the JSON files in a folder."""
     all_results: dict[str, list[Result]] = {}
     for paper in papers():
-        results = [result for name in experiments(paper) if (result := result_at(out / f"{name}.json"))]
+        results = [result for name in experiments(paper) if (result := load_result(out / f"{name}.json"))]
         if results:
             all_results[paper] = results
             (out / f"{paper}.md").write_text(paper_page(paper, results), encoding="utf-8")
@@ -102,7 +102,7 @@ def _document(
                 "x": _json_value(x),
                 "y": _json_value(y),
                 "mean": round(cell.mean, 5),
-                "half_interval_95": None if math.isnan(cell.half) else round(cell.half, 5),
+                "half_interval_95": None if math.isnan(cell.half_width) else round(cell.half_width, 5),
                 "measures": [round(value, 5) for value in cell.measures.tolist()],
                 "majority_class": None if cell.majority is None else round(cell.majority, 5),
                 "printed": spec.printed.get(panel, {}).get(series, {}).get(str(x)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, format_measure
 from sottovoce_lab.papers.result import Result, ResultCell, ResultFinding
-from sottovoce_lab.papers.specification import Experiment, experiment_named, paper_named
+from sottovoce_lab.papers.specification import Experiment, read_experiment, read_paper
 from sottovoce_lab.papers.verdicts import MIN_SEEDS
 
 _PAGE_HEADER = "*Reference* · [all pages](../index.md)"
@@ -19,7 +19,7 @@ def paper_page(name: str, results: list[Result]) -> str:
         name: the paper's name.
         results: the results of the paper's experiments, at least one.
     """
-    paper = paper_named(name)
+    paper = read_paper(name)
     parts = [f"# {paper.title}", _PAGE_HEADER, paper.reference, _unwrap(paper.about)]
     parts.append(
         "Every number is a mean over the seeds that its table names, ± its 95 % confidence interval from "
@@ -47,7 +47,7 @@ def index_page(results: Mapping[str, list[Result]]) -> str:
         _counts(results),
     ]
     for name, paper_results in results.items():
-        parts += [f"## [{paper_named(name).title}]({name}.md)"]
+        parts += [f"## [{read_paper(name).title}]({name}.md)"]
         rows = [["figure", "claim", "where", "verdict", "seeds", "numbers"], ["---"] * 6]
         for result in paper_results:
             link = f"[{_figure(result.name)}]({name}.md#{_anchor(result)})"
@@ -60,7 +60,7 @@ def index_page(results: Mapping[str, list[Result]]) -> str:
 
 
 def _experiment(result: Result) -> list[str]:
-    spec = experiment_named(result.name)
+    spec = read_experiment(result.name)
     extent = spec.extent(result.quick)
     mode = " --quick" if result.quick else ""
     parts = [f"## {spec.title}", _unwrap(spec.shows)]
@@ -144,7 +144,7 @@ def _findings(findings: list[ResultFinding]) -> str:
 
 def _readings(name: str) -> str:
     rows = [["reading", "effect"], ["---"] * 2]
-    rows += [[_unwrap(reading.reading), _unwrap(reading.effect)] for reading in paper_named(name).readings]
+    rows += [[_unwrap(reading.reading), _unwrap(reading.effect)] for reading in read_paper(name).readings]
     return _table(rows)
 
 
@@ -153,7 +153,7 @@ def _counts(results: Mapping[str, list[Result]]) -> str:
     for name, paper_results in results.items():
         verdicts = [finding.verdict for result in paper_results for finding in result.findings]
         counts = [str(verdicts.count(verdict)) for verdict in ("holds", "fails", "undecided")]
-        rows.append([f"[{paper_named(name).title}]({name}.md)", *counts])
+        rows.append([f"[{read_paper(name).title}]({name}.md)", *counts])
     return _table(rows)
 
 
@@ -175,7 +175,7 @@ def _figure(name: str) -> str:
 
 def _anchor(result: Result) -> str:
     letters = "".join(
-        letter for letter in experiment_named(result.name).title.lower() if letter.isalnum() or letter in " -_"
+        letter for letter in read_experiment(result.name).title.lower() if letter.isalnum() or letter in " -_"
     )
     return letters.replace(" ", "-")
 

@@ -75,7 +75,7 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
         series_cells = {
             x: cell for (cell_panel, name, x, _), cell in cells.items() if (cell_panel, name) == (panel, series)
         }
-        halves = [0.0 if math.isnan(cell.half) else cell.half for cell in series_cells.values()]
+        halves = [0.0 if math.isnan(cell.half_width) else cell.half_width for cell in series_cells.values()]
         axes.errorbar(
             [positions[x] + offset for x in series_cells], [cell.mean for cell in series_cells.values()], halves,
             color=f"C{number % 10}", marker=_MARKERS[number % len(_MARKERS)], markersize=3, capsize=2,

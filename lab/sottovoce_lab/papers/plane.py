@@ -13,7 +13,7 @@ from sottovoce.kernels.one_vs_all import targets
 
 from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.seeds import Stream, derive_seed
-from sottovoce_lab.experiments.settings import settings
+from sottovoce_lab.experiments.settings import build_settings
 from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers.specification import Experiment
 from sottovoce_lab.simulator.vector import Engine, TravellingModels
@@ -74,7 +74,7 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
 def _fleet(keys: dict[str, Any]) -> tuple[Fleet, str]:
     """Return a run's fleet and solver."""
     fleet_keys = {key: value for key, value in keys.items() if key not in ("solver", "engine")}
-    return assemble(settings(fleet_keys, "experiment")), keys["solver"]
+    return assemble(build_settings(fleet_keys, "experiment")), keys["solver"]
 
 
 def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:

@@ -57,7 +57,7 @@ class Result(Struct, frozen=True, kw_only=True):
     findings: list[ResultFinding]
 
 
-def result_at(path: Path) -> Result | None:
+def load_result(path: Path) -> Result | None:
     """Read a result from a file, or return None if the file does not exist.
 
     Raises:

@@ -34,7 +34,7 @@ class RunPosition:
     seed: int
 
 
-def runs_of(
+def list_runs(
     spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]
 ) -> dict[RunPosition, dict[str, Any]]:
     """Return every run's dotted keys by position, leaving out each panel without data, with a message."""
@@ -72,16 +72,16 @@ def collect_outcomes(
     """
     # Equal keys have equal digests, so a series that does not depend on an axis runs only once.
     keys_by_digest = {digest(keys): keys for keys in runs.values()}
-    done = {key: outcome for key, outcome in saved_runs.read_outcomes(file).items() if key in keys_by_digest}
-    remaining = {key: keys for key, keys in keys_by_digest.items() if key not in done}
-    progress(len(done), len(keys_by_digest), "")
+    saved_outcomes = {key: outcome for key, outcome in saved_runs.read_outcomes(file).items() if key in keys_by_digest}
+    remaining = {key: keys for key, keys in keys_by_digest.items() if key not in saved_outcomes}
+    progress(len(saved_outcomes), len(keys_by_digest), "")
     if remaining:
         positions = {digest(keys): position for position, keys in reversed(list(runs.items()))}
         with saved_runs.processes(len(remaining)) as pool:
             for key, outcome, _ in run_remaining(remaining, _run_timed, file, pool):
-                done[key] = outcome
-                progress(len(done), len(keys_by_digest), describe_position(positions[key]))
-    return {position: done[digest(keys)] for position, keys in runs.items()}
+                saved_outcomes[key] = outcome
+                progress(len(saved_outcomes), len(keys_by_digest), describe_position(positions[key]))
+    return {position: saved_outcomes[digest(keys)] for position, keys in runs.items()}
 
 
 def _run_timed(keys: Mapping[str, Any]) -> Outcome:

@@ -215,16 +215,16 @@ def expand_names(names: list[str]) -> list[str]:
 
 
 @cache
-def paper_named(name: str) -> Paper:
+def read_paper(name: str) -> Paper:
     """Read the specification of the paper with this name."""
     return msgspec.convert(_toml(name, _PAPER), Paper)
 
 
 @cache
-def experiment_named(name: str) -> Experiment:
+def read_experiment(name: str) -> Experiment:
     """Read the specification of the experiment with this name, including its paper's keys and panels."""
     folder, _, figure = name.partition("/")
-    experiment, paper = msgspec.convert(_toml(folder, figure), Experiment), paper_named(folder)
+    experiment, paper = msgspec.convert(_toml(folder, figure), Experiment), read_paper(folder)
     return msgspec.structs.replace(
         experiment, set={**paper.set, **experiment.set}, panels=experiment.panels or paper.panels
     )

@@ -45,7 +45,7 @@ class Finding:
     evidence: str
 
 
-def findings(spec: Experiment, cells: Cells) -> list[Finding]:
+def compute_findings(spec: Experiment, cells: Cells) -> list[Finding]:
     """Return findings on every claim in every panel that was run and, if a band is set, on the printed values."""
     results: list[Finding] = []
     for claim in spec.claims:
@@ -64,12 +64,18 @@ def findings(spec: Experiment, cells: Cells) -> list[Finding]:
     return results + _printed_value_findings(spec, cells)
 
 
-def verdict_of(numbers: NDArray[np.float64], bound: float) -> Verdict:
+def compute_verdict(numbers: NDArray[np.float64], bound: float) -> Verdict:
     """Return the verdict on whether the mean of numbers, float64[seeds], lies above a bound."""
-    half = half_interval(numbers)
-    if len(numbers) < MIN_SEEDS or math.isnan(half):
+    half_width = half_interval(numbers)
+    if len(numbers) < MIN_SEEDS or math.isnan(half_width):
         return "undecided"
-    return "holds" if numbers.mean() - half > bound else "fails" if numbers.mean() + half < bound else "undecided"
+    return (
+        "holds"
+        if numbers.mean() - half_width > bound
+        else "fails"
+        if numbers.mean() + half_width < bound
+        else "undecided"
+    )
 
 
 def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Point], cells: Cells) -> Iterable[Finding]:
@@ -84,9 +90,9 @@ def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Poi
     match claim.check:
         case "at-least":
             lowest = min(points, key=lambda point: series_cells[point].mean)
-            bound = _combine(verdict_of(series_cells[point].measures, claim.bound) for point in points)
+            verdict = _combine(compute_verdict(series_cells[point].measures, claim.bound) for point in points)
             yield finding(
-                bound, f"{_mean(series_cells[lowest].measures)}{_format_point(lowest)}, claimed {claim.bound:g}"
+                verdict, f"{_mean(series_cells[lowest].measures)}{_format_point(lowest)}, claimed {claim.bound:g}"
             )
         case "rises" | "falls":
             axis_index = 0 if claim.along == "x" else 1
@@ -103,7 +109,7 @@ def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Poi
                 f"{end.mean():.3f} at {axis.label if axis else ''} = {_number(value)}"
                 for end, value in zip(ends, (values[0], values[-1]), strict=True)
             )
-            yield finding(verdict_of(rise, claim.margin), ends_text)
+            yield finding(compute_verdict(rise, claim.margin), ends_text)
         case "ahead":
             verdicts: list[Verdict] = []
             leads_by = []
@@ -114,9 +120,9 @@ def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Poi
                 verdicts.append(
                     "undecided"
                     if _is_at_chance([*series_cells.values(), *(cells[panel, rival, *point] for point in points)])
-                    else verdict_of(lead, claim.margin)
+                    else compute_verdict(lead, claim.margin)
                 )
-                leads_by.append(f"{_mean(lead, signed=True)} against {spec.series[rival].label}")
+                leads_by.append(f"{_mean(lead, show_sign=True)} against {spec.series[rival].label}")
             yield finding(_combine(verdicts), "; ".join(leads_by))
         case "not-behind":
             pairs = [(point, rival) for point in points for rival in claim.than]
@@ -127,12 +133,12 @@ def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Poi
             verdicts = [
                 "undecided"
                 if _is_at_chance([series_cells[point], cells[panel, rival, *point]])
-                else verdict_of(leads[point, rival], -claim.margin)
+                else compute_verdict(leads[point, rival], -claim.margin)
                 for point, rival in pairs
             ]
             worst = min(leads, key=lambda pair: float(leads[pair].mean()))
             comparison_text = (
-                f"{_mean(leads[worst], signed=True)} against {spec.series[worst[1]].label}, "
+                f"{_mean(leads[worst], show_sign=True)} against {spec.series[worst[1]].label}, "
                 f"where least{_format_point(worst[0])}"
             )
             yield finding(_combine(verdicts), comparison_text)
@@ -144,18 +150,18 @@ def _printed_value_findings(spec: Experiment, cells: Cells) -> list[Finding]:
     for (panel, series, x, y), cell in cells.items():
         printed = spec.printed.get(panel, {}).get(series, {}).get(str(x))
         if spec.band and printed is not None:
-            verdict = verdict_of(spec.band - np.sign(cell.mean - printed) * (cell.measures - printed), 0.0)
+            verdict = compute_verdict(spec.band - np.sign(cell.mean - printed) * (cell.measures - printed), 0.0)
             evidence = f"printed {printed:.4g}, ours {_mean(cell.measures)}"
             claim = f"{spec.series[series].label}{_format_point((x, y))} is within {spec.band:g} of the printed value"
             results.append(Finding(claim, "paper", spec.panels[panel].label, verdict, len(cell.measures), evidence))
     return results
 
 
-def _is_at_chance(compared: list[Cell]) -> bool:
+def _is_at_chance(compared_cells: list[Cell]) -> bool:
     """Return whether no cell does better than the majority class with 95 % confidence."""
     return all(
         cell.majority is not None and cell.mean - np.nan_to_num(half_interval(cell.measures)) <= cell.majority
-        for cell in compared
+        for cell in compared_cells
     )
 
 
@@ -170,12 +176,12 @@ def _average(cells: Iterable[Cell]) -> NDArray[np.float64]:
     return means
 
 
-def _is_selected(value: Any, selected: list[Any]) -> bool:
-    return not selected or value in selected
+def _is_selected(value: Any, selection: list[Any]) -> bool:
+    return not selection or value in selection
 
 
-def _mean(numbers: NDArray[np.float64], signed: bool = False) -> str:
-    mean = format_measure(float(numbers.mean()), "+" if signed else "")
+def _mean(numbers: NDArray[np.float64], show_sign: bool = False) -> str:
+    mean = format_measure(float(numbers.mean()), "+" if show_sign else "")
     return mean if len(numbers) < MIN_INTERVAL_SEEDS else f"{mean} ± {format_measure(half_interval(numbers))}"
 
 

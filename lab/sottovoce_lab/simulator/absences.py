@@ -16,13 +16,13 @@ class Absence:
 
     Attributes:
         agent: the agent's index in the fleet, from 0.
-        down: the cycle at which the agent is killed, from 1.
-        up: the cycle at which the agent restarts.
+        down_cycle: the cycle at which the agent is killed, from 1.
+        up_cycle: the cycle at which the agent restarts.
     """
 
     agent: int
-    down: int
-    up: int
+    down_cycle: int
+    up_cycle: int
 
 
 def read_absences(path: Path) -> tuple[Absence, ...]:

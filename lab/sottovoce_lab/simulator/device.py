@@ -26,10 +26,10 @@ class Device:
         core: the running core, whose state a crash destroys; None while the device is down.
         model: float64[P], the most recently published model; None before the first.
         cycle: the number of cycles begun at the most recent publication.
-        life: a counter that each crash increments; events scheduled before the crash are then ignored.
+        incarnation: a counter that each crash increments; events scheduled before the crash are then ignored.
         timers: when each pending timer is due, by timer name.
-        honest: whether the agent is honest; see simulator.dishonest.
-        refused: the revoked node ids that the agent knows of.
+        is_honest: whether the agent is honest; see simulator.dishonest.
+        revoked_ids: the revoked node ids that the agent knows of.
         disk: a simulated disk that can become full; None if the disk never becomes full.
     """
 
@@ -41,18 +41,18 @@ class Device:
     core: Core | None = None
     model: NDArray[np.float64] | None = None
     cycle: int = 0
-    life: int = 0
+    incarnation: int = 0
     timers: dict[str, float] = field(default_factory=dict)
-    honest: bool = True
-    refused: set[str] = field(default_factory=set)
+    is_honest: bool = True
+    revoked_ids: set[str] = field(default_factory=set)
     disk: Disk | None = None
 
     @property
     def is_revoked(self) -> bool:
         """Whether the device knows of its own revocation, after which it never restarts."""
-        return self.id in self.refused
+        return self.id in self.revoked_ids
 
     @property
     def permitted_peers(self) -> tuple[str, ...]:
         """The peers that the device may send to, because it does not know of their revocation."""
-        return tuple(peer for peer in self.peers if peer not in self.refused)
+        return tuple(peer for peer in self.peers if peer not in self.revoked_ids)

@@ -56,17 +56,17 @@ class LyingVault(WrappedVault):
     def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
         super().__init__(vault)
         self._alter = alter
-        self._altered: dict[bytes, NDArray[np.int64]] = {}
+        self._altered_values: dict[bytes, NDArray[np.int64]] = {}
 
     def answer(self, query: Query) -> Answer:
         """Return the altered answer, the same one if the query is repeated; see Vault.answer."""
         answer = self._vault.answer(query)
         if isinstance(answer, Refused):
             return answer
-        if query.id not in self._altered:
-            self._altered[query.id] = self._alter(answer.value)
+        if query.id not in self._altered_values:
+            self._altered_values[query.id] = self._alter(answer.value)
         return AlteredRelease(
-            query.id, self._altered[query.id], answer.step, answer.statement, answer.simulated, answer.units
+            query.id, self._altered_values[query.id], answer.step, answer.statement, answer.simulated, answer.units
         )
 
 
@@ -98,22 +98,22 @@ class LateMixer(LyingMixer):
 
     def sign_contribution(self, state: ContributionsState) -> ContributionsState:
         """Sign a last contribution that moves towards the lie as far as the other devices accept; see Mixer.signed."""
-        others, last = _other_contributions(state, self.rank), state.held.get(self.rank)
-        if state.step < self.schedule.steps or last is None or len(others) < 2:
+        others, own_contribution = _other_contributions(state, self.rank), state.held.get(self.rank)
+        if state.step < self.schedule.steps or own_contribution is None or len(others) < 2:
             return Mixer.sign_contribution(self, state)
-        own_vector = last.numerator / UNIT
+        own_vector = own_contribution.numerator / UNIT
         median_length = lower_median(np.linalg.norm([own_vector, *others], axis=1))
         direction = self._lie(others) - own_vector
         max_move = _NEAR * self.acceptance.reach(
-            last.steps, state.step, max(median_length, float(np.linalg.norm(own_vector)))
+            own_contribution.steps, state.step, max(median_length, float(np.linalg.norm(own_vector)))
         )
         return self._signed_as(state, own_vector + direction * min(1.0, max_move / float(np.linalg.norm(direction))))
 
     def _is_due(self, state: ContributionsState) -> bool:
         """Return whether to sign now; the last contribution waits until all others have taken all their steps."""
         others = [contribution.steps for rank, contribution in state.held.items() if rank != self.rank]
-        last = state.step >= self.schedule.steps
-        return super()._is_due(state) and (not last or min(others, default=0) >= self.schedule.steps)
+        has_taken_all_steps = state.step >= self.schedule.steps
+        return super()._is_due(state) and (not has_taken_all_steps or min(others, default=0) >= self.schedule.steps)
 
 
 class LyingPairwise(Pairwise):
@@ -122,23 +122,23 @@ class LyingPairwise(Pairwise):
     Args:
         honest: the honest device's state machine.
         lie: maps the received models, float64[k, P], to the false model; all are relative to the start.
-        late: whether the device is honest until it has taken all its steps.
+        lies_late: whether the device is honest until it has taken all its steps.
     """
 
-    def __init__(self, honest: Pairwise, lie: "Lie", *, late: bool = False) -> None:
+    def __init__(self, honest: Pairwise, lie: "Lie", *, lies_late: bool = False) -> None:
         self.__dict__.update(honest.__dict__)
         self._lie = lie
-        self._late = late
-        self._known: dict[str, NDArray[np.float64]] = {}
+        self._lies_late = lies_late
+        self._received_models: dict[str, NDArray[np.float64]] = {}
 
     def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
         """Record the models that other devices propose, and compute the lie from them; see Learner.on."""
         if isinstance(event, Received) and isinstance(event.message, Proposal):
-            self._known[event.sender] = event.message.numerator / UNIT
-        honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
+            self._received_models[event.sender] = event.message.numerator / UNIT
+        honest = len(self._received_models) < 2 or (self._lies_late and state.step < self.schedule.steps)
         if honest or not isinstance(event, Timer | Received):
             return super().on(state, event, now)
-        false_model = np.rint(self._lie(np.stack(list(self._known.values()))) * UNIT)
+        false_model = np.rint(self._lie(np.stack(list(self._received_models.values()))) * UNIT)
         false_model = false_model.clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
         new_state, effects = super().on(replace(state, numerator=false_model), event, now)
         return replace(new_state, numerator=state.numerator), effects
@@ -187,10 +187,10 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         silent.__class__ = type("Silent", (_SilentMixin, type(learner)), {})
         return silent
     if lie in _ANSWER_LIES and isinstance(learner, Mixer):
-        undamped = copy(learner)
+        undamped_learner = copy(learner)
         # With damping, varying lies would shorten the device's steps.
-        undamped.schedule = replace(learner.schedule, damping=None)
-        return undamped
+        undamped_learner.schedule = replace(learner.schedule, damping=None)
+        return undamped_learner
     if lie not in _MESSAGE_LIES:
         return learner
     if isinstance(learner, Pairwise):
@@ -201,7 +201,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
             displaced: NDArray[np.float64] = mean * -max(0.0, _NEAR * farthest / max(_length(mean), 1e-12) - 1)
             return displaced
 
-        return LyingPairwise(learner, {**_MESSAGE_LIES, "close": close, "late": close}[lie], late=lie == "late")
+        return LyingPairwise(learner, {**_MESSAGE_LIES, "close": close, "late": close}[lie], lies_late=lie == "late")
     if not isinstance(learner, Mixer):
         raise UsageError(
             f"--fault dishonest=…@{lie}: this lie applies only to contributions and pairs; "

@@ -46,15 +46,15 @@ class Disk:
         self._full = False
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the disk is full."""
         return self._full
 
-    @full.setter
-    def full(self, full: bool) -> None:
-        used = self.connection.execute("PRAGMA page_count").fetchone()[0]
-        self.connection.execute(f"PRAGMA max_page_count = {used if full else _MAX_PAGES}")
-        self._full = full
+    @is_full.setter
+    def is_full(self, is_full: bool) -> None:
+        used_pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
+        self.connection.execute(f"PRAGMA max_page_count = {used_pages if is_full else _MAX_PAGES}")
+        self._full = is_full
 
 
 class StoreOnDisk:
@@ -81,7 +81,7 @@ class StoreOnDisk:
         Raises:
             DiskFull: if the disk is full, in which case nothing was written.
         """
-        if self._disk.full:
+        if self._disk.is_full:
             raise DiskFull(self._node)
         self._store.commit(state, sent, confirmed, seen)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce_lab.simulator.faults import During, Faults, Sessions
+from sottovoce_lab.simulator.faults import CycleSpan, Faults, Sessions
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 
 _ONLINE = 0.9  # fraction of agents online at any moment under log-normal churn, as in Ormándi et al. 2013
@@ -20,21 +20,21 @@ class CycleFaults:
     """A fleet's fault events at one cycle.
 
     Attributes:
-        killed: the indices of the agents to kill.
-        restarted: the indices of the agents to restart.
+        agents_to_kill: the indices of the agents to kill.
+        agents_to_restart: the indices of the agents to restart.
         cut_off: the indices of the agents that are cut off from all others, from this cycle on.
-        full: the indices of the agents whose disks are full, from this cycle on.
+        full_disks: the indices of the agents whose disks are full, from this cycle on.
         clock_errors: how many days wall clocks are ahead from this cycle on, by agent index; other clocks are correct.
-        revoked: the indices of the agents that the fleet revokes in this cycle.
+        agents_to_revoke: the indices of the agents that the fleet revokes in this cycle.
         notes: descriptions of all events except churn events, which are too frequent to list.
     """
 
-    killed: tuple[int, ...]
-    restarted: tuple[int, ...]
+    agents_to_kill: tuple[int, ...]
+    agents_to_restart: tuple[int, ...]
     cut_off: frozenset[int]
-    full: frozenset[int]
+    full_disks: frozenset[int]
     clock_errors: Mapping[int, float]
-    revoked: tuple[int, ...]
+    agents_to_revoke: tuple[int, ...]
     notes: tuple[str, ...]
 
 
@@ -66,29 +66,29 @@ class FaultSchedule:
             index: self._random.uniform(*_DAYS) * self._random.choice((-1, 1))
             for index in (self._random.sample(indices, round(clock.share * len(names))) if clock else ())
         }
-        self._full = frozenset(self._random.sample(indices, round(disk.share * len(names))) if disk else ())
-        self._revoked = indices[len(names) - round(revoke.share * len(names)) :] if revoke else range(0)
+        self._full_disks = frozenset(self._random.sample(indices, round(disk.share * len(names))) if disk else ())
+        self._revoked_agents = indices[len(names) - round(revoke.share * len(names)) :] if revoke else range(0)
         self._online = np.ones(len(names), dtype=np.bool_)
         self._down: frozenset[int] = frozenset()
         self._last_cycle = 0
 
-    def at(self, cycle: int) -> CycleFaults:
+    def advance_to(self, cycle: int) -> CycleFaults:
         """Return the events that happen when the fleet reaches this cycle.
 
         Cycles must be requested in increasing order; gaps are allowed.
         """
         new_cycles, self._last_cycle = range(self._last_cycle + 1, cycle + 1), cycle
         down = self._killed_agents(cycle) | self._absent_agents(new_cycles)
-        killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
+        agents_to_kill, agents_to_restart = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
         self._down = down
         revoke = self._faults.revoke
         return CycleFaults(
-            killed=killed,
-            restarted=restarted,
+            agents_to_kill=agents_to_kill,
+            agents_to_restart=agents_to_restart,
             cut_off=self._side if _is_during(self._faults.partition, cycle) else frozenset(),
-            full=self._full if _is_during(self._faults.disk_full, cycle) else frozenset(),
+            full_disks=self._full_disks if _is_during(self._faults.disk_full, cycle) else frozenset(),
             clock_errors=self._clock_errors if _is_during(self._faults.clock, cycle) else {},
-            revoked=tuple(self._revoked) if revoke and revoke.cycle in new_cycles else (),
+            agents_to_revoke=tuple(self._revoked_agents) if revoke and revoke.cycle in new_cycles else (),
             notes=tuple(self._describe_events(new_cycles, cycle)),
         )
 
@@ -97,7 +97,9 @@ class FaultSchedule:
         restart, absences = self._faults.restart, self._faults.churn
         if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._to_restart)):
             return True
-        return isinstance(absences, tuple) and any(absence.down <= cycle < absence.up for absence in absences)
+        return isinstance(absences, tuple) and any(
+            absence.down_cycle <= cycle < absence.up_cycle for absence in absences
+        )
 
     def _killed_agents(self, cycle: int) -> frozenset[int]:
         kill, restart = self._faults.kill, self._faults.restart
@@ -108,10 +110,12 @@ class FaultSchedule:
     def _absent_agents(self, new_cycles: range) -> frozenset[int]:
         if self._churn is not None:
             for cycle in new_cycles:  # process every cycle, because gaps must not change the random draws
-                self._online = self._churn.at(cycle)
+                self._online = self._churn.advance_to(cycle)
             return frozenset(np.flatnonzero(~self._online).tolist())
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()
-        return frozenset(absence.agent for absence in absences if absence.down <= self._last_cycle < absence.up)
+        return frozenset(
+            absence.agent for absence in absences if absence.down_cycle <= self._last_cycle < absence.up_cycle
+        )
 
     def _describe_events(self, new_cycles: range, cycle: int) -> Iterable[str]:
         kill, restart, partition = self._faults.kill, self._faults.restart, self._faults.partition
@@ -120,15 +124,15 @@ class FaultSchedule:
             yield f"cycle {cycle}: killed {self._agent_names(self._to_kill)}"
         if restart and restart.cycle in new_cycles:
             yield f"cycle {cycle}: restarted {self._agent_names(self._to_restart)}"
-        if partition and partition.begins in new_cycles:
+        if partition and partition.first_cycle in new_cycles:
             yield f"cycle {cycle}: cut off {self._agent_names(self._side)}"
-        if partition and partition.ends in new_cycles:
+        if partition and partition.end_cycle in new_cycles:
             yield f"cycle {cycle}: the two sides are connected again"
         if revoke and revoke.cycle in new_cycles:
-            yield f"cycle {cycle}: revoked {self._agent_names(self._revoked)}"
-        if disk and disk.begins in new_cycles:
-            yield f"cycle {cycle}: filled the disks of {self._agent_names(self._full)}"
-        if clock and clock.begins in new_cycles:
+            yield f"cycle {cycle}: revoked {self._agent_names(self._revoked_agents)}"
+        if disk and disk.first_cycle in new_cycles:
+            yield f"cycle {cycle}: filled the disks of {self._agent_names(self._full_disks)}"
+        if clock and clock.first_cycle in new_cycles:
             yield f"cycle {cycle}: set wrong clocks on {self._agent_names(self._clock_errors)}"
 
     def _agent_names(self, indices: Iterable[int]) -> str:
@@ -136,5 +140,5 @@ class FaultSchedule:
         return ", ".join(names) if len(names) <= _MAX_NAMED else f"{len(names)} agents"
 
 
-def _is_during(during: During | None, cycle: int) -> bool:
-    return during is not None and during.begins <= cycle < during.ends
+def _is_during(span: CycleSpan | None, cycle: int) -> bool:
+    return span is not None and span.first_cycle <= cycle < span.end_cycle

@@ -65,7 +65,7 @@ _LARGEST_MU, _LARGEST_SIGMA = 10.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class AtCycle:
+class CycleEvent:
     """An event that affects a share of the agents at one cycle."""
 
     share: float
@@ -73,12 +73,12 @@ class AtCycle:
 
 
 @dataclass(frozen=True, slots=True)
-class During:
-    """A fault that affects a share of the agents from cycle `begins` until cycle `ends`."""
+class CycleSpan:
+    """A fault that affects a share of the agents from `first_cycle` until `end_cycle`."""
 
     share: float
-    begins: int
-    ends: int
+    first_cycle: int
+    end_cycle: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +118,18 @@ class Faults:
     delay: float = 0.0
     delay_spread: float = 0.0
     reorder: float = 0.0
-    partition: During | None = None
-    kill: AtCycle | None = None
-    restart: AtCycle | None = None
+    partition: CycleSpan | None = None
+    kill: CycleEvent | None = None
+    restart: CycleEvent | None = None
     churn: Sessions | tuple[Absence, ...] | None = None
     broker_kill: Outage | None = None
     vault: float = 0.0
     vault_spread: float = 0.0
     dishonest: Dishonesty | None = None
-    revoke: AtCycle | None = None
+    revoke: CycleEvent | None = None
     renew: int | None = None
-    clock: During | None = None
-    disk_full: During | None = None
+    clock: CycleSpan | None = None
+    disk_full: CycleSpan | None = None
 
     @property
     def member_faults(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Faults:
         return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
 
     def has_faults_besides(self, *kinds: str) -> bool:
-        """Return whether any fault is set apart from the attributes listed in `kinds`."""
+        """Return whether any fault other than those in `kinds` (attribute names) is set."""
         defaults = Faults()
         return any(
             getattr(self, field.name) != getattr(defaults, field.name)
@@ -182,7 +182,7 @@ class Faults:
         """
         moments = (self.kill, self.restart, self.broker_kill, self.revoke)
         last = [moment.cycle for moment in moments if moment is not None]
-        last += [span.ends for span in (self.partition, self.clock, self.disk_full) if span is not None]
+        last += [span.end_cycle for span in (self.partition, self.clock, self.disk_full) if span is not None]
         if late := [cycle for cycle in last if cycle > cycles]:
             raise UsageError(
                 f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles; choose an earlier cycle or a longer run"
@@ -222,7 +222,8 @@ def _parse(specification: str) -> Mapping[str, Any]:
         raise UsageError(f"--fault {specification}: unknown fault `{kind}`; write it like {', '.join(forms)}")
 
     def usage_error(reason: str = "") -> UsageError:
-        return UsageError(f"--fault {specification}: {reason or 'write it'} like {_KINDS[kind]}")
+        separator = "; " if reason else ""
+        return UsageError(f"--fault {specification}: {reason}{separator}write it like {_KINDS[kind]}")
 
     return _PARSERS[kind](value, usage_error)
 
@@ -232,7 +233,7 @@ ErrorFactory = Callable[..., UsageError]
 
 def _parse_loss(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
     if (probability := _parse_share(value, usage_error)) == 1:
-        raise usage_error("nothing can be learnt if every message is lost; choose a number below 1,")
+        raise usage_error("the probability must be below 1, because agents that receive no messages learn nothing")
     return {"loss": probability}
 
 
@@ -253,32 +254,32 @@ def _parse_mean_spread(value: str, usage_error: ErrorFactory, reason: str) -> tu
         raise usage_error()
     mean, spread = _seconds(match[1], match[2]), _seconds(match[3] or "0", match[4] or "s")
     if spread > mean:
-        raise usage_error(f"{reason}; the spread must not exceed the mean,")
+        raise usage_error(f"the spread must not exceed the mean, because {reason}")
     return mean, spread
 
 
-def _parse_during(value: str, usage_error: ErrorFactory) -> During:
+def _parse_cycle_span(value: str, usage_error: ErrorFactory) -> CycleSpan:
     match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}-{_CYCLE}", value)
     if not match:
         raise usage_error()
-    during = During(_parse_share(match[1], usage_error), int(match[2]), int(match[3]))
-    if during.ends <= during.begins:
-        raise usage_error("the last cycle must be greater than the first; write it")
-    return during
+    span = CycleSpan(_parse_share(match[1], usage_error), int(match[2]), int(match[3]))
+    if span.end_cycle <= span.first_cycle:
+        raise usage_error("the last cycle must be greater than the first")
+    return span
 
 
 def _parse_renew(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
     if not re.fullmatch(_CYCLE, value) or int(value) < MIN_RENEWED:
-        raise usage_error(f"a certificate must be valid for at least {MIN_RENEWED} cycles,")
+        raise usage_error(f"a certificate must be valid for at least {MIN_RENEWED} cycles")
     return {"renew": int(value)}
 
 
-def _parse_at_cycle(value: str, usage_error: ErrorFactory) -> AtCycle:
+def _parse_cycle_event(value: str, usage_error: ErrorFactory) -> CycleEvent:
     share, _, moment = value.partition("@")
     probability, match = _parse_share(share, usage_error), re.fullmatch(rf"cycle:{_CYCLE}", moment)
     if not match:
         raise usage_error()
-    return AtCycle(probability, int(match[1]))
+    return CycleEvent(probability, int(match[1]))
 
 
 def _parse_broker_kill(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
@@ -291,7 +292,7 @@ def _parse_broker_kill(value: str, usage_error: ErrorFactory) -> Mapping[str, An
 def _parse_dishonest(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
     share, _, lie = value.partition("@")
     if lie not in LIES:
-        raise usage_error(f"the lie must be one of {', '.join(LIES)},")
+        raise usage_error(f"the lie must be one of {', '.join(LIES)}")
     return {"dishonest": Dishonesty(_parse_share(share, usage_error), lie)}
 
 
@@ -300,10 +301,10 @@ def _parse_churn(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
         return {"churn": read_absences(Path(value.removeprefix("trace:")))}
     match = re.fullmatch(r"lognormal\(([0-9]+(?:\.[0-9]+)?), ?([0-9]+(?:\.[0-9]+)?)\)", value)
     if not match:
-        raise usage_error("write churn=trace:FILE, or")
+        raise usage_error("the churn must be trace:FILE or lognormal(MU,SIGMA)")
     sessions = Sessions(float(match[1]), float(match[2]))
     if sessions.mu > _LARGEST_MU or sessions.sigma > _LARGEST_SIGMA:
-        raise usage_error(f"MU must be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g},")
+        raise usage_error(f"MU must be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g}")
     return {"churn": sessions}
 
 
@@ -313,22 +314,22 @@ _PARSERS: dict[str, Callable[[str, ErrorFactory], Mapping[str, Any]]] = {
     "delay": _parse_delay,
     "vault": _parse_vault,
     "reorder": lambda value, usage_error: {"reorder": _parse_share(value, usage_error)},
-    "partition": lambda value, usage_error: {"partition": _parse_during(value, usage_error)},
-    "kill": lambda value, usage_error: {"kill": _parse_at_cycle(value, usage_error)},
-    "restart": lambda value, usage_error: {"restart": _parse_at_cycle(value, usage_error)},
+    "partition": lambda value, usage_error: {"partition": _parse_cycle_span(value, usage_error)},
+    "kill": lambda value, usage_error: {"kill": _parse_cycle_event(value, usage_error)},
+    "restart": lambda value, usage_error: {"restart": _parse_cycle_event(value, usage_error)},
     "churn": _parse_churn,
     "broker-kill": _parse_broker_kill,
     "dishonest": _parse_dishonest,
-    "revoke": lambda value, usage_error: {"revoke": _parse_at_cycle(value, usage_error)},
+    "revoke": lambda value, usage_error: {"revoke": _parse_cycle_event(value, usage_error)},
     "renew": _parse_renew,
-    "clock": lambda value, usage_error: {"clock": _parse_during(value, usage_error)},
-    "disk-full": lambda value, usage_error: {"disk_full": _parse_during(value, usage_error)},
+    "clock": lambda value, usage_error: {"clock": _parse_cycle_span(value, usage_error)},
+    "disk-full": lambda value, usage_error: {"disk_full": _parse_cycle_span(value, usage_error)},
 }
 
 
 def _parse_share(text: str, usage_error: ErrorFactory) -> float:
     if not re.fullmatch(_PROBABILITY, text) or not 0 <= float(text) <= 1:
-        raise usage_error(f"{text!r} is not a number from 0 to 1; write it")
+        raise usage_error(f"{text!r} is not a number from 0 to 1")
     return float(text)
 
 

@@ -19,25 +19,25 @@ from sottovoce.errors import InternalError
 from sottovoce.learners import Restating
 from sottovoce.secure_sum import steps
 
-from sottovoce_lab.simulator.contributed import ContributionsGrow
+from sottovoce_lab.simulator.contributions import ContributionOrderLaw
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Law, Occurrence
-from sottovoce_lab.simulator.mass import PushSumMass
-from sottovoce_lab.simulator.pairs import PairwiseSum
-from sottovoce_lab.simulator.revoked import RevokedDropped
-from sottovoce_lab.simulator.sums import SumsAgree
+from sottovoce_lab.simulator.mass import PushSumMassLaw
+from sottovoce_lab.simulator.pairs import PairwiseSumLaw
+from sottovoce_lab.simulator.revocations import RevocationLaw
+from sottovoce_lab.simulator.sums import SecureSumLaw
 
 LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
-    CellState: SumsAgree,
-    ContributionsState: ContributionsGrow,
-    MomentsState: PushSumMass,
-    PairwiseState: PairwiseSum,
-    PushSumState: PushSumMass,
+    CellState: SecureSumLaw,
+    ContributionsState: ContributionOrderLaw,
+    MomentsState: PushSumMassLaw,
+    PairwiseState: PairwiseSumLaw,
+    PushSumState: PushSumMassLaw,
 }
 """Learner-specific laws, by the type of the learner's state."""
 
 
-class AppliedOnce:
+class SingleApplicationLaw:
     """The law that no message is applied twice and duplicates change nothing. Implements Law.
 
     A device whose learner resends everything it knows (Restating) loses its record of applied messages in a crash, and
@@ -48,8 +48,8 @@ class AppliedOnce:
         self._newest: dict[tuple[str, str], int] = {}
         self._states: dict[str, Any] = {}
 
-    def violation(self, occurrence: Occurrence) -> str | None:
-        """Return the violation, if any; see Law.violation."""
+    def find_violation(self, occurrence: Occurrence) -> str | None:
+        """Return the violation, if any; see Law.find_violation."""
         node, facts = occurrence.device.id, occurrence.facts
         previous, self._states[node] = self._states.get(node), occurrence.state
         if occurrence.event == "kill" and isinstance(occurrence.device.learner, Restating):
@@ -65,7 +65,7 @@ class AppliedOnce:
         return None
 
 
-class ReleasesCharged:
+class ReleaseChargeLaw:
     """The law that every release was charged within the budget and stored before it was returned. Implements Law.
 
     A repeated question must also get an identical answer.
@@ -74,13 +74,13 @@ class ReleasesCharged:
     def __init__(self) -> None:
         self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
 
-    def violation(self, occurrence: Occurrence) -> str | None:
+    def find_violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any. Between these events, the ledger grows by one charge and release at most."""
         if occurrence.event not in ("answer", "start", "kill"):
             return None
         handed_out, answer = self._handed_out[occurrence.device.id], occurrence.facts.get("answer")
-        if (released := _released_bytes(answer)) is not None:
-            digest = blake2b(released, digest_size=16).digest()
+        if (released_bytes := _released_bytes(answer)) is not None:
+            digest = blake2b(released_bytes, digest_size=16).digest()
             if handed_out.setdefault(occurrence.facts["answer"].query_id, digest) != digest:
                 return "a question was answered twice, with different answers"
         vault = occurrence.device.vault
@@ -103,7 +103,7 @@ def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
 
 
 class Invariants:
-    """Checks all laws that apply to a fleet. Implements Witness, but receives each complete `answer`.
+    """Checks all laws that apply to a fleet. Implements EventObserver, but receives each complete `answer`.
 
     Args:
         devices: the devices in the fleet, before the first event.
@@ -118,11 +118,11 @@ class Invariants:
             by_state[type(device.store.load().state)].append(device)
         for state, same_state in by_state.items():
             specific_laws = (LAWS[state](same_state),) if state in LAWS else ()
-            laws = (AppliedOnce(), ReleasesCharged(), RevokedDropped(), *specific_laws)
+            laws = (SingleApplicationLaw(), ReleaseChargeLaw(), RevocationLaw(), *specific_laws)
             self._laws.update((device.id, laws) for device in same_state)
 
     def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
-        """Check the laws after an event; see Witness.observe.
+        """Check the laws after an event; see EventObserver.observe.
 
         Raises:
             InternalError: if a law is violated; the message identifies the event.
@@ -132,7 +132,7 @@ class Invariants:
             return  # the event that produced this message was already checked
         occurrence = Occurrence(event, self._devices[device], state, facts)
         for law in self._laws[device]:
-            if (violation := law.violation(occurrence)) is not None:
+            if (violation := law.find_violation(occurrence)) is not None:
                 raise InternalError(
                     f"{violation}: seen after event {self._events}, `{event}` at {device}, {at:.6f} s into the run; "
                     "the same seed reproduces this violation; report it as a bug"

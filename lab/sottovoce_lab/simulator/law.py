@@ -12,7 +12,7 @@ class Occurrence:
     """A simulation event that has just happened.
 
     Attributes:
-        event: the event name, as a Witness receives it.
+        event: the event name, as an EventObserver receives it.
         device: the device on which the event happened.
         state: the learner's state after the event; None while the device is down.
         facts: for `receive`, the `sender`, `sequence` and `duplicate`; for `confirm`, the `recipient` and `sequence`;
@@ -28,6 +28,6 @@ class Occurrence:
 class Law(Protocol):
     """A check that runs after every event. It is created from the devices that it covers, before the first event."""
 
-    def violation(self, occurrence: Occurrence) -> str | None:
+    def find_violation(self, occurrence: Occurrence) -> str | None:
         """Return a description of the violation, without private data or numbers; None if the law holds."""
         ...

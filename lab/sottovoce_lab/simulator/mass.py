@@ -24,7 +24,7 @@ _MADE_UP = "a share was applied that was not in transit: mass was created"
 _CHANGED = "push-sum mass changed by an amount other than the shares and the release of this event"
 
 
-class PushSumMass:
+class PushSumMassLaw:
     """The law that a push-sum fleet conserves its mass. Implements Law.
 
     Args:
@@ -34,7 +34,7 @@ class PushSumMass:
     def __init__(self, devices: Sequence[Device]) -> None:
         saved = {device.id: device.store.load() for device in devices}
         self._states: dict[str, PushSumState] = {node: stored.state for node, stored in saved.items()}
-        self._applied: dict[tuple[str, str], int] = {
+        self._applied_sequences: dict[tuple[str, str], int] = {
             (sender, node): seen.sequence for node, stored in saved.items() for sender, seen in stored.seen.items()
         }
         self._in_transit: dict[str, dict[str, Outgoing]] = {
@@ -42,28 +42,28 @@ class PushSumMass:
         }
         self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; a crash undoes them
 
-    def violation(self, occurrence: Occurrence) -> str | None:
-        """Return the violation, if any, using the stored state of a device that is down; see Law.violation."""
+    def find_violation(self, occurrence: Occurrence) -> str | None:
+        """Return the violation, if any, using the stored state of a device that is down; see Law.find_violation."""
         device, facts, node = occurrence.device, occurrence.facts, occurrence.device.id
         previous = self._states[node]
         if device.core is None:
             saved = device.store.load()
             state, outbox = saved.state, saved.outbox
-            received = [
+            arrivals = [
                 (sender, seen.sequence) for sender, seen in saved.seen.items() if self._is_newer(sender, node, seen)
             ]
         else:
             state, outbox = occurrence.state, device.core.outbox
-            received = [(facts["sender"], facts["sequence"])] if facts.get("duplicate") is False else []
-        if state is previous and not received:
+            arrivals = [(facts["sender"], facts["sequence"])] if facts.get("duplicate") is False else []
+        if state is previous and not arrivals:
             return None
         self._states[node] = state
         numerator, weight = previous.numerator, previous.weight
-        for sender, sequence in received:
+        for sender, sequence in arrivals:
             outgoing = self._in_transit[sender].pop(node, None)
             if outgoing is None or outgoing.sequence != sequence:
                 return _MADE_UP
-            self._applied[sender, node] = sequence
+            self._applied_sequences[sender, node] = sequence
             share = cast(PushSumShare, outgoing.parcel)
             numerator, weight = numerator + share.numerator, weight + share.weight
         previous_transit, transit = self._in_transit[node], self._unapplied_shares(node, outbox)
@@ -72,16 +72,18 @@ class PushSumMass:
             for recipient, earlier in previous_transit.items()
         ):
             return _LOST
-        sent = [cast(PushSumShare, transit[recipient].parcel) for recipient in transit.keys() - previous_transit.keys()]
+        new_shares = [
+            cast(PushSumShare, transit[recipient].parcel) for recipient in transit.keys() - previous_transit.keys()
+        ]
         self._in_transit[node] = transit
-        for share in sent:
+        for share in new_shares:
             numerator, weight = numerator - share.numerator, weight - share.weight
         if state.step != previous.step:
             numerator = numerator + self._released_amount(occurrence, previous, state, numerator)
-        if device.core is None or received or sent:  # every earlier move is now durable or undone
+        if device.core is None or arrivals or new_shares:  # every earlier move is now durable or undone
             self._moves.pop(node, None)
-        unchanged = numerator is state.numerator or np.array_equal(numerator, state.numerator)
-        return None if unchanged and weight == state.weight else _CHANGED
+        is_unchanged = numerator is state.numerator or np.array_equal(numerator, state.numerator)
+        return None if is_unchanged and weight == state.weight else _CHANGED
 
     def _released_amount(
         self, occurrence: Occurrence, previous: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
@@ -97,12 +99,12 @@ class PushSumMass:
         return moves[previous.step]
 
     def _is_newer(self, sender: str, node: str, seen: NewestMessage) -> bool:
-        return seen.sequence > self._applied.get((sender, node), 0)
+        return seen.sequence > self._applied_sequences.get((sender, node), 0)
 
     def _unapplied_shares(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
         """Return a device's outgoing shares that their recipients have not applied yet, by recipient."""
         return {
             outgoing.recipient: outgoing
             for outgoing in outbox
-            if outgoing.sequence > self._applied.get((node, outgoing.recipient), 0)
+            if outgoing.sequence > self._applied_sequences.get((node, outgoing.recipient), 0)
         }

@@ -65,7 +65,7 @@ def spectral_gap(W: Matrix) -> float:
     return float(1 - moduli[-2]) if len(moduli) > 1 else 1.0
 
 
-def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, Any]:
+def describe_mixing(name: str, peers: Peers, rule: str | None = None) -> dict[str, Any]:
     """Describe how a fleet mixes values, for the report.
 
     Args:

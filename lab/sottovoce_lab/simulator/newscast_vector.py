@@ -46,9 +46,9 @@ class NewscastOverlay:
         self._rng = np.random.default_rng(seed)
         self._n = n
         self._new_cap = c // 4
-        drawn = self._rng.integers(1, n, (n, c), dtype=np.uint32)
-        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # any other device
-        self._view: Entries = drawn << _ONE
+        random_entries = self._rng.integers(1, n, (n, c), dtype=np.uint32)
+        random_entries = (random_entries + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # any other device
+        self._view: Entries = random_entries << _ONE
 
     def cycle(self, online: NDArray[np.bool_], loss: float) -> None:
         """Run one cycle, in which every online device initiates one exchange.
@@ -103,8 +103,8 @@ class NewscastOverlay:
 
     def _draw(self, nodes: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int32]:
         entry_counts = np.count_nonzero(self._view[nodes] != _EMPTY, axis=1)
-        drawn = self._view[nodes, (rng.random(len(nodes)) * entry_counts).astype(np.int64)]
-        return np.where(entry_counts > 0, _id(drawn).astype(np.int32), np.int32(-1))
+        random_entries = self._view[nodes, (rng.random(len(nodes)) * entry_counts).astype(np.int64)]
+        return np.where(entry_counts > 0, _id(random_entries).astype(np.int32), np.int32(-1))
 
     def _exchange(self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float) -> NDArray[np.int32]:
         """Run one round of push-pull exchanges, and return the initiators that got no answer."""

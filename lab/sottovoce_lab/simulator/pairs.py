@@ -25,10 +25,10 @@ _ROUNDED = 1 + 1e-9
 _CHANGED = "a model changed by an amount other than its release or the move of this event"
 _STEPS = "a device's step count differs from the number of answers of its vault"
 _MADE_UP = "a device applied an answer that no device sent to it, or applied an answer twice"
-_TOO_FAR = "a model moved farther in one exchange than the reach allows"
+_TOO_FAR = "a model moved farther in one exchange than its limit allows"
 
 
-class PairwiseSum:
+class PairwiseSumLaw:
     """The law that pairwise averaging conserves the sum of all models. Implements Law.
 
     Args:
@@ -39,7 +39,7 @@ class PairwiseSum:
         self._states: dict[str, PairwiseState] = {device.id: device.store.load().state for device in devices}
         self._sent_moves: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
 
-    def violation(self, occurrence: Occurrence) -> str | None:
+    def find_violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any, using the last commit of a device that is down or starting; see Law."""
         device, facts, node = occurrence.device, occurrence.facts, occurrence.device.id
         previous = self._states[node]
@@ -50,7 +50,7 @@ class PairwiseSum:
         move = cast(Move | None, facts.get("reply"))
         if occurrence.event == "receive" and move is not None:
             self._sent_moves[facts["sender"], node, facts["sequence"]].append(move)
-        if state.is_blank != previous.is_blank or not device.honest:
+        if state.is_blank != previous.is_blank or not device.is_honest:
             return None
         expected = previous.numerator
         match occurrence.event:

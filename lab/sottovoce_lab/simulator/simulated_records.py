@@ -27,7 +27,7 @@ _CHUNK_NUMBERS = 2**21  # values drawn at a time: 16 MiB of float64
 
 
 def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
-    """Make one release of each row in bounded memory, apart from the result.
+    """Release each row once, using bounded memory apart from the result.
 
     Args:
         scheme: scheme by which each record is released.
@@ -105,7 +105,7 @@ def _round_to_grid(points: NDArray[np.floating], exponent: int) -> Values:
 def _draw_on_sphere(
     cap: Cap, blocks: int, units: Rows, block_indices: Labels, generator: "np.random.Generator"
 ) -> NDArray[np.float32]:
-    """Return PrivUnit on each row of `units`, in its block of a zero vector, float32[n, D]; uniform for zero rows."""
+    """Apply PrivUnit to each row of `units`, in its block of a zero vector, float32[n, D]; uniform for zero rows."""
     count, width = len(units), blocks * units.shape[1]
     rows = np.arange(count)
     points = generator.standard_normal((count, blocks, units.shape[1]), dtype=np.float32)
@@ -122,7 +122,7 @@ def _draw_on_sphere(
 
 
 def _draw_heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
-    """Return heights t = ⟨V, u⟩, float64[n], on the cap or off the cap, each by rejection sampling; D ≥ 2."""
+    """Draw the heights t = ⟨V, u⟩, float64[n], inside or outside the cap, by rejection sampling; D ≥ 2."""
     t = np.empty(len(inside))
     for mask, draw in ((inside, _draw_on_cap), (~inside, _draw_off_cap)):
         pending = np.flatnonzero(mask)
@@ -140,7 +140,7 @@ def _draw_off_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tup
 
 
 def _draw_on_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
-    """Return proposed heights on the cap, and whether each is accepted; see sottovoce.vault.cap_height."""
+    """Propose heights inside the cap, and return them with whether each is accepted; see sottovoce.vault.cap_height."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
     threshold = power * (
@@ -150,7 +150,7 @@ def _draw_on_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tupl
 
 
 def _randomise_labels(label: RandomisedLabel, labels: Labels, generator: "np.random.Generator") -> Values:
-    """Return the randomised labels, int64[n, 1]."""
+    """Apply randomised response to each label, int64[n, 1]."""
     draws = generator.integers(0, label.total, len(labels))
     wrong_labels = (draws - label.true_weight) // label.other_weight
     answers = np.where(draws < label.true_weight, labels, wrong_labels + (wrong_labels >= labels))

@@ -21,7 +21,7 @@ from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.disk import DiskFull
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.invariants import Invariants
-from sottovoce_lab.simulator.trace import Witness
+from sottovoce_lab.simulator.trace import EventObserver
 
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
@@ -48,24 +48,30 @@ class Simulation:
         faults: the faults that affect messages and vaults.
         period: the number of seconds between cycles; a retry waits for half a period plus the longest round trip.
         seed: seed for all randomness in the simulation itself.
-        witness: receives every event; None for no witness.
+        event_observer: receives every event; None for no observer.
 
     Every method that runs events raises InternalError if an event violates an invariant.
 
     Attributes:
         now: the virtual time since the start, in seconds.
         traffic: counts of messages, retries and values sent.
-        refused: the number of messages that their recipients refused.
+        refused_messages: the number of messages that their recipients refused.
         cut_off: the node ids of the devices that exchange no messages with devices outside this set.
     """
 
     def __init__(
-        self, devices: Sequence[Device], *, faults: Faults, period: float, seed: int, witness: Witness | None = None
+        self,
+        devices: Sequence[Device],
+        *,
+        faults: Faults,
+        period: float,
+        seed: int,
+        event_observer: EventObserver | None = None,
     ) -> None:
         self.devices = {device.id: device for device in devices}
         self.now = 0.0
         self.traffic = Traffic()
-        self.refused = 0
+        self.refused_messages = 0
         self.cut_off: frozenset[str] = frozenset()
         self._faults = faults
         self._retry = period * _RETRY_PERIODS + 2 * (faults.delay + faults.delay_spread)
@@ -73,13 +79,13 @@ class Simulation:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._counter = 0
         self._period = period
-        self._witness = witness
+        self._event_observer = event_observer
         self._invariants = Invariants(devices)
 
     def start(self) -> None:
         """Schedule the start of every device at a random time in the first period."""
         for device in self.devices.values():
-            self._schedule(self._random.uniform(0, self._period), self._starter(device, device.life))
+            self._schedule(self._random.uniform(0, self._period), self._starter(device, device.incarnation))
 
     def run_until(self, time: float) -> None:
         """Run all events that are due at or before `time`."""
@@ -98,7 +104,7 @@ class Simulation:
     def kill(self, node: str) -> None:
         """Kill a device (kill -9), which destroys its core but not its store and ledger."""
         device = self.devices[node]
-        device.core, device.life = None, device.life + 1
+        device.core, device.incarnation = None, device.incarnation + 1
         device.timers.clear()
         self._report_event("kill", device)
 
@@ -112,7 +118,7 @@ class Simulation:
         An honest device that is notified of its own revocation stops permanently. Dishonest devices are not notified.
         """
         for device in self.devices.values():
-            if device.honest:
+            if device.is_honest:
                 self._schedule(
                     self._random.uniform(0, _NOTIFICATION_PERIODS) * self._period,
                     self._revocation_notice(device, nodes),
@@ -120,7 +126,7 @@ class Simulation:
 
     def _revocation_notice(self, device: Device, nodes: Collection[str]) -> Callable[[], None]:
         def notify() -> None:
-            device.refused.update(nodes)
+            device.revoked_ids.update(nodes)
             if device.is_revoked:
                 self.kill(device.id)
             elif device.core is not None:
@@ -137,7 +143,9 @@ class Simulation:
         except DiskFull as error:
             device = self.devices[error.node]
             self.kill(device.id)
-            self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
+            self._schedule(
+                self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.incarnation)
+            )
 
     def end_window(self, node: str, window: int) -> None:
         """Notify a device that a window of its records has ended, unless the device is down."""
@@ -147,8 +155,8 @@ class Simulation:
             self._report_event("over", device)
             self._perform(device, actions)
 
-    def _starter(self, device: Device, life: int) -> Callable[[], None]:
-        return lambda: self._start(device) if device.life == life else None
+    def _starter(self, device: Device, incarnation: int) -> Callable[[], None]:
+        return lambda: self._start(device) if device.incarnation == incarnation else None
 
     def _start(self, device: Device) -> None:
         if device.is_revoked:
@@ -161,23 +169,23 @@ class Simulation:
     def _report_event(self, event: str, device: Device, **facts: Any) -> None:
         state = device.core.state if device.core else None
         self._invariants.observe(event, self.now, device.id, state, **facts)
-        if self._witness is not None:
+        if self._event_observer is not None:
             if "answer" in facts:
                 facts = _answer_facts(facts["answer"])
-            self._witness.observe(event, self.now, device.id, state, **facts)
+            self._event_observer.observe(event, self.now, device.id, state, **facts)
 
     def _schedule(self, delay: float, callback: Callable[[], None]) -> None:
         self._counter += 1
         heapq.heappush(self._events, (self.now + delay, self._counter, callback))
 
-    def _core_in_life(self, device: Device, life: int) -> Core | None:
-        return device.core if device.life == life else None
+    def _core_if_running(self, device: Device, incarnation: int) -> Core | None:
+        return device.core if device.incarnation == incarnation else None
 
     def _perform(self, device: Device, actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case Transmit(outgoing):
-                    self._transmit(device, device.life, outgoing, retry=False)
+                    self._transmit(device, device.incarnation, outgoing, retry=False)
                 case SetTimer(name, at):
                     self._set_timer(device, name, at)
                 case Ask() | TakePart():
@@ -187,10 +195,10 @@ class Simulation:
 
     def _set_timer(self, device: Device, name: str, at: float) -> None:
         device.timers[name] = at
-        life = device.life
+        incarnation = device.incarnation
 
         def fire_timer() -> None:
-            core = self._core_in_life(device, life)
+            core = self._core_if_running(device, incarnation)
             if core is not None and device.timers.get(name) == at:
                 del device.timers[name]
                 actions = core.fire(name, self.now)
@@ -200,11 +208,11 @@ class Simulation:
         self._schedule(max(0.0, at - self.now), fire_timer)
 
     def _ask(self, device: Device, ask: Ask | TakePart) -> None:
-        query, vault, life = ask.query, device.vault, device.life
+        query, vault, incarnation = ask.query, device.vault, device.incarnation
         answer = vault.step(query) if isinstance(query, CellQuery) else vault.answer(query)
 
         def deliver_answer() -> None:
-            core = self._core_in_life(device, life)
+            core = self._core_if_running(device, incarnation)
             if core is not None:
                 actions = core.apply_answer(query, answer, self.now)
                 self._report_event("answer", device, answer=answer)
@@ -213,10 +221,10 @@ class Simulation:
         delay = self._faults.vault and self._faults.vault + self._random.uniform(-1, 1) * self._faults.vault_spread
         self._schedule(delay, deliver_answer)
 
-    def _transmit(self, device: Device, life: int, outgoing: Outgoing, *, retry: bool) -> None:
-        core = self._core_in_life(device, life)
-        refused = outgoing.recipient in device.refused
-        if core is None or refused or not core.is_unconfirmed(outgoing.recipient, outgoing.sequence):
+    def _transmit(self, device: Device, incarnation: int, outgoing: Outgoing, *, retry: bool) -> None:
+        core = self._core_if_running(device, incarnation)
+        is_refused = outgoing.recipient in device.revoked_ids
+        if core is None or is_refused or not core.is_unconfirmed(outgoing.recipient, outgoing.sequence):
             return
         self.traffic.messages += 1
         self.traffic.retries += retry
@@ -232,19 +240,19 @@ class Simulation:
         copies = 1 + (self._random.random() < self._faults.duplicate)
         for _ in range(copies):
             if self._random.random() >= self._faults.loss and not self._are_separated(device.id, outgoing.recipient):
-                self._schedule(self._delay() + self._hold_time(), lambda: self._arrive(device, life, outgoing))
-        self._schedule(self._retry, lambda: self._transmit(device, life, outgoing, retry=True))
+                self._schedule(self._delay() + self._hold_time(), lambda: self._arrive(device, incarnation, outgoing))
+        self._schedule(self._retry, lambda: self._transmit(device, incarnation, outgoing, retry=True))
 
-    def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
+    def _arrive(self, sender: Device, incarnation: int, outgoing: Outgoing) -> None:
         recipient = self.devices[outgoing.recipient]
-        if recipient.core is None or sender.id in recipient.refused or self._are_separated(sender.id, recipient.id):
+        if recipient.core is None or sender.id in recipient.revoked_ids or self._are_separated(sender.id, recipient.id):
             return
         try:
             duplicate, actions = recipient.core.receive(
                 sender.id, _INCARNATION, outgoing.sequence, _message(outgoing), self.now
             )
         except MessageRefused:
-            self.refused += 1
+            self.refused_messages += 1
             return
         reply = next((action.message for action in actions if isinstance(action, Reply)), None)
         receive_facts = {
@@ -257,16 +265,16 @@ class Simulation:
         self._perform(recipient, actions)
         self.traffic.numbers += 0 if reply is None else reply.value_count
         if self._random.random() >= self._faults.loss:
-            self._schedule(self._delay(), lambda: self._confirm(sender, life, outgoing, reply))
+            self._schedule(self._delay(), lambda: self._confirm(sender, incarnation, outgoing, reply))
 
-    def _confirm(self, sender: Device, life: int, outgoing: Outgoing, reply: Message | None) -> None:
-        core = self._core_in_life(sender, life)
-        blocked = outgoing.recipient in sender.refused or self._are_separated(sender.id, outgoing.recipient)
-        if core is not None and not blocked:
+    def _confirm(self, sender: Device, incarnation: int, outgoing: Outgoing, reply: Message | None) -> None:
+        core = self._core_if_running(sender, incarnation)
+        is_blocked = outgoing.recipient in sender.revoked_ids or self._are_separated(sender.id, outgoing.recipient)
+        if core is not None and not is_blocked:
             try:
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now, reply)
             except MessageRefused:
-                self.refused += 1
+                self.refused_messages += 1
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
             confirm_facts = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_reply_facts(reply)}
             self._report_event("confirm", sender, **confirm_facts)
@@ -284,7 +292,7 @@ class Simulation:
 
 
 def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
-    """Return facts about a vault's answer, for the witness."""
+    """Return facts about a vault's answer, for the observer."""
     if isinstance(answer, CellAnswer):
         return {"said": answer.payload.hex()}
     if isinstance(answer, Refused):

@@ -118,14 +118,14 @@ def _switch(edges: list[tuple[int, int]], peers: list[set[int]], generator: rand
         if len({a, b, c, d}) < 4 or d in peers[a] or b in peers[c]:
             continue
         edges[first], edges[second] = (a, d), (c, b)
-        for removed, added, node in ((b, d, a), (a, c, b), (d, b, c), (c, a, d)):
-            peers[node].remove(removed)
-            peers[node].add(added)
+        for old_peer, new_peer, node in ((b, d, a), (a, c, b), (d, b, c), (c, a, d)):
+            peers[node].remove(old_peer)
+            peers[node].add(new_peer)
 
 
 def _is_connected(peers: list[set[int]]) -> bool:
-    reached, frontier = {0}, {0}
+    visited, frontier = {0}, {0}
     while frontier:
-        frontier = {j for i in frontier for j in peers[i]} - reached
-        reached |= frontier
-    return len(reached) == len(peers)
+        frontier = {j for i in frontier for j in peers[i]} - visited
+        visited |= frontier
+    return len(visited) == len(peers)

@@ -9,7 +9,7 @@ from sottovoce.learners import State
 SCHEMA = "sottovoce.trace/1"
 
 
-class Witness(Protocol):
+class EventObserver(Protocol):
     """An observer that receives every event in a simulation."""
 
     def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
@@ -18,14 +18,14 @@ class Witness(Protocol):
 
 
 class Trace:
-    """Records every event. Implements Witness. Amounts are integers in units of 2^-40."""
+    """Records every event. Implements EventObserver. Amounts are integers in units of 2^-40."""
 
     def __init__(self) -> None:
         self._events: list[dict[str, Any]] = []
         self._now = 0.0
 
     def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
-        """Record the event; see Witness.observe."""
+        """Record the event; see EventObserver.observe."""
         self._now = at
         traced_facts = {name: fact.traced() if hasattr(fact, "traced") else fact for name, fact in facts.items()}
         self._events.append(

@@ -36,14 +36,14 @@ class Views:
     """μ² of one agent towards three kinds of observer, for noise of standard deviation 1 and contributions of norm 1.
 
     Attributes:
-        local: μ² towards an observer that reads all messages of the agent.
-        seen: μ² towards the observers, which pool their knowledge.
-        central: μ² towards an observer that sees only the average of all final models.
+        local_loss: μ² towards an observer that reads all messages of the agent.
+        observer_loss: μ² towards the observers, which pool their knowledge.
+        central_loss: μ² towards an observer that sees only the average of all final models.
     """
 
-    local: float
-    seen: float
-    central: float
+    local_loss: float
+    observer_loss: float
+    central_loss: float
 
 
 def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequence[int]) -> Views:
@@ -51,7 +51,7 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
 
     The views remain valid if contributions depend on earlier messages, because no message depends on later noise
     (Denisov, McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1). They apply to observers that follow the protocol or
-    only listen. Against observers that change their messages to learn more, only `local` is valid.
+    only listen. Against observers that change their messages to learn more, only `local_loss` is valid.
 
     Args:
         mixing: [agents, agents]; row i contains the weights with which agent i averages; symmetric support.
@@ -145,8 +145,8 @@ def _single_noise_basis(mixing: Matrix, rounds: int, observers: list[int], sende
     latest = np.eye(agents)[senders]
     basis = np.zeros((0, agents))
     for _ in range(rounds):
-        extended = _extend_basis(basis, latest)
-        basis, latest = extended, extended[len(basis) :] @ mixing
+        new_basis = _extend_basis(basis, latest)
+        basis, latest = new_basis, new_basis[len(basis) :] @ mixing
         latest[:, observers] = 0
     return basis
 

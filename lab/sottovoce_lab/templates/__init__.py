@@ -15,8 +15,8 @@ def templates() -> list[str]:
     return sorted(path.name for path in _DIRECTORY.iterdir() if path.is_dir() and path.name not in _GENERATED)
 
 
-def write(template: str, directory: Path) -> list[Path]:
-    """Write a template's files to a new directory; a package is named after the directory.
+def create_files(template: str, directory: Path) -> list[Path]:
+    """Create a template's files in a new or empty directory, which also gives a package its name.
 
     Returns:
         paths of the written files.

@@ -23,7 +23,7 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
     path.chmod(0o600)
 
 
-def tables_of(config: AgentConfig) -> dict[str, Any]:
+def to_tables(config: AgentConfig) -> dict[str, Any]:
     """Convert a configuration to TOML tables, omitting keys that have no effect or no value (TOML has no null)."""
     all_tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
     tables = {name: _drop_missing(table) for name, table in all_tables.items()}

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from sottovoce.data import Records
 
-from sottovoce_lab.testbed.measure import Quality, majority
+from sottovoce_lab.testbed.measure import Quality, majority_accuracy
 
 _MAX_DEVICES = 24
 _MAX_RECORDS = 6000
@@ -64,7 +64,7 @@ _WHY = {
 """Why a fleet is less accurate than a device alone, and the remedy, by noise source."""
 
 
-def baselines(device_records: Sequence[Records], test: Records) -> Baselines | None:
+def compute_baselines(device_records: Sequence[Records], test: Records) -> Baselines | None:
     """Compute the baselines for a classification, or return None if there are no test records or no device has records.
 
     Args:
@@ -80,7 +80,7 @@ def baselines(device_records: Sequence[Records], test: Records) -> Baselines | N
         if not sample or record_count + len(records) <= _MAX_RECORDS:
             sample.append(records)
             record_count += len(records)
-    return Baselines(majority(test), float(np.mean([_accuracy_alone(records, test) for records in sample])))
+    return Baselines(majority_accuracy(test), float(np.mean([_accuracy_alone(records, test) for records in sample])))
 
 
 def _accuracy_alone(records: Records, test: Records) -> float:

@@ -135,7 +135,7 @@ class OwnBroker:
             self._process = None
 
 
-def broker_for(fleet: Fleet, directory: Path, port: int, external: MqttSection | None) -> TestbedBroker:
+def create_broker(fleet: Fleet, directory: Path, port: int, external: MqttSection | None) -> TestbedBroker:
     """Return the broker for a run, without starting it.
 
     Args:

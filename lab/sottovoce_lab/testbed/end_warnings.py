@@ -27,7 +27,7 @@ def left_behind_warnings(meter: object, models: Mapping[str, NDArray[np.float64]
         return []
     if final.accuracy_min >= final.accuracy_mean - _MAX_SHORTFALL:
         return []
-    accuracies = {name: meter.final([model]).accuracy_mean for name, model in models.items()}
+    accuracies = {name: meter.measure_all([model]).accuracy_mean for name, model in models.items()}
     behind = {
         name: accuracy for name, accuracy in accuracies.items() if accuracy < final.accuracy_mean - _MAX_SHORTFALL
     }

@@ -11,14 +11,14 @@ from sottovoce_lab.simulator import Faults
 
 
 @dataclass(slots=True)
-class Reach:
+class Reachability:
     """Which of an agent's peers are currently unreachable.
 
     Attributes:
-        lost: the node ids of the peers on the other side of a partition.
+        unreachable_peers: the node ids of the peers on the other side of a partition.
     """
 
-    lost: frozenset[str] = frozenset()
+    unreachable_peers: frozenset[str] = frozenset()
 
 
 class FaultyTransport:
@@ -31,7 +31,7 @@ class FaultyTransport:
         reach: the peers on the other side of a partition, which may change at any time.
     """
 
-    def __init__(self, inner: Transport, faults: Faults, seed: int, reach: Reach) -> None:
+    def __init__(self, inner: Transport, faults: Faults, seed: int, reach: Reachability) -> None:
         self._inner = inner
         self._faults = faults
         self._random = random.Random(seed)
@@ -85,7 +85,7 @@ class FaultyTransport:
         await self._inner.stop(grace)
 
     def _check_reachable(self, peer: Peer, subject: str) -> None:
-        if peer.id in self._reach.lost:
+        if peer.id in self._reach.unreachable_peers:
             raise _injected_fault(peer, f"{subject} was cut off", "partition")
 
     def _hold(self, peer: Peer, message: bytes, timeout: float) -> None:
@@ -93,7 +93,7 @@ class FaultyTransport:
 
         async def deliver_later() -> None:
             await asyncio.sleep(seconds)
-            if peer.id not in self._reach.lost:
+            if peer.id not in self._reach.unreachable_peers:
                 with contextlib.suppress(DeliveryFailed):  # the sender was already notified of a failure
                     await self._inner.deliver(peer, message, timeout)
 

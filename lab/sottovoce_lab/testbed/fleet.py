@@ -31,9 +31,9 @@ from sottovoce.identity import Identity, create_fleet
 from sottovoce.vault import Ledger, Spending
 
 from sottovoce_lab.simulator import message_faults
-from sottovoce_lab.testbed.agent_files import save_records, tables_of
-from sottovoce_lab.testbed.broker import TestbedBroker, broker_for
-from sottovoce_lab.testbed.isolation import AgentProcess, starter
+from sottovoce_lab.testbed.agent_files import save_records, to_tables
+from sottovoce_lab.testbed.broker import TestbedBroker, create_broker
+from sottovoce_lab.testbed.isolation import AgentProcess, create_starter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.process import FLEET_PREFIX
 
@@ -58,8 +58,8 @@ class Member:
         state: the agent's state directory.
         process: the agent's process; None before it is first started.
         ready_s: the number of seconds from starting the agent to its first answer; None before that answer.
-        killed: whether the testbed has killed the agent and not restarted it yet.
-        last: the agent's last status since it was last started; None before its first answer.
+        is_killed: whether the testbed has killed the agent and not restarted it yet.
+        last_status: the agent's last status since it was last started; None before its first answer.
         previous_statuses: the agent's last status before each restart.
     """
 
@@ -69,8 +69,8 @@ class Member:
     process: AgentProcess | None = None
     started: float = 0.0
     ready_s: float | None = None
-    killed: bool = False
-    last: dict[str, Any] | None = None
+    is_killed: bool = False
+    last_status: dict[str, Any] | None = None
     previous_statuses: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -102,7 +102,7 @@ class ProcessFleet:
         self._cut_off: frozenset[int] = frozenset()
         self._public = directory.absolute() / "public.npz"
         self.broker: TestbedBroker | None = None
-        self._starter = starter(plan.options.isolation, directory)
+        self._starter = create_starter(plan.options.isolation, directory)
         try:
             self.members = self._build_members(directory)
         except BaseException:
@@ -124,25 +124,25 @@ class ProcessFleet:
             self.broker.start()
         for index in range(len(self.members)):
             self.launch(index)
-        patience = max(_READY_SECONDS, _SECONDS_PER_AGENT * len(self.members))
-        deadline = time.monotonic() + patience
+        timeout = max(_READY_SECONDS, _SECONDS_PER_AGENT * len(self.members))
+        deadline = time.monotonic() + timeout
         while any(member.ready_s is None for member in self.members):
             self.poll()
             ready(sum(member.ready_s is not None for member in self.members), len(self.members))
             if time.monotonic() > deadline:
-                late = [member.name for member in self.members if member.ready_s is None]
-                raise NetworkError(f"{', '.join(late)} did not answer within {patience:g} s of starting")
+                silent_agents = [member.name for member in self.members if member.ready_s is None]
+                raise NetworkError(f"{', '.join(silent_agents)} did not answer within {timeout:g} s of starting")
             time.sleep(0.02)
 
     def launch(self, index: int) -> None:
         """Start or restart one agent."""
         member, options = self.members[index], self._plan.options
-        if member.last is not None:
-            member.previous_statuses.append(member.last)
-            member.last = None
+        if member.last_status is not None:
+            member.previous_statuses.append(member.last_status)
+            member.last_status = None
         arguments = [str(member.config), str(options.seed + index), *message_faults(options.fault_words)]
         member.process = self._starter.start(_PROGRAM, arguments, member.log)
-        member.started, member.ready_s, member.killed = time.monotonic(), None, False
+        member.started, member.ready_s, member.is_killed = time.monotonic(), None, False
         if self._cut_off:
             self._send_unreachable_peers(index)
 
@@ -153,7 +153,7 @@ class ProcessFleet:
             member.process.send_signal(signal.SIGKILL)
             member.process.wait()
             member.process.close()
-            member.killed = True
+            member.is_killed = True
 
     def cut_off(self, indices: frozenset[int]) -> None:
         """Cut off exactly these agents from all others, until the next call."""
@@ -161,7 +161,7 @@ class ProcessFleet:
             return
         self._cut_off = indices
         for index, member in enumerate(self.members):
-            if member.process is not None and not member.killed:
+            if member.process is not None and not member.is_killed:
                 self._send_unreachable_peers(index)
 
     def _send_unreachable_peers(self, index: int) -> None:
@@ -180,18 +180,18 @@ class ProcessFleet:
         Raises:
             SottovoceError: if an agent ended without being killed, or no more agents can be started.
         """
-        self._starter.check()
+        self._starter.check_capacity()
         for member in self.running_members():
             if member.process is not None and (code := member.process.poll()) is not None:
                 raise self._exit_error(member, code)
             with contextlib.suppress(NetworkError):
-                member.last = ask(member.state, "status")
+                member.last_status = ask(member.state, "status")
                 if member.ready_s is None:
                     member.ready_s = time.monotonic() - member.started
 
     def running_members(self) -> list[Member]:
         """Return the agents that were started and not killed."""
-        return [member for member in self.members if member.process is not None and not member.killed]
+        return [member for member in self.members if member.process is not None and not member.is_killed]
 
     def stop(self) -> list[str]:
         """Stop all processes with SIGTERM, kill those that do not end in time, and return the killed agents' names."""
@@ -203,7 +203,7 @@ class ProcessFleet:
                 self.broker.stop()
 
     def _stop_agents(self) -> list[str]:
-        killed = []
+        killed_agents = []
         processes = [(member, member.process) for member in self.members if member.process is not None]
         for _, process in processes:
             if process.poll() is None:
@@ -215,9 +215,9 @@ class ProcessFleet:
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-                killed.append(member.name)
+                killed_agents.append(member.name)
             process.close()
-        return killed
+        return killed_agents
 
     def charges_when_stopped(self, member: Member) -> int | None:
         """Return the number of charges that the agent logged when it stopped, or None if there is no such log line."""
@@ -237,9 +237,9 @@ class ProcessFleet:
         *ports, broker_port = _free_ports(options.agents + 1)
         self._configuration(0, Path(), options.data, 1, [])  # invalid settings must fail before any file is created
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
-        if any("mqtt" in options.transports_of(i) for i in range(options.agents)):
+        if any("mqtt" in options.agent_transports(i) for i in range(options.agents)):
             external = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
-            self.broker = broker_for(fleet, directory, broker_port, external)
+            self.broker = create_broker(fleet, directory, broker_port, external)
         members = []
         for i in range(options.agents):
             name = f"agent-{i:02d}"
@@ -255,13 +255,13 @@ class ProcessFleet:
                 for j in self._plan.peers[i]
             ]
             config = self._configuration(i, member.state, f"npz:{records}", ports[i], peers)
-            member.config.write_text(tomlkit.dumps(tables_of(config)))
+            member.config.write_text(tomlkit.dumps(to_tables(config)))
         return members
 
     def _address(self, index: int, peer: int, port: int) -> str:
         """Return the address at which one agent reaches another."""
         options = self._plan.options
-        share_grpc = "grpc" in options.transports_of(index) and "grpc" in options.transports_of(peer)
+        share_grpc = "grpc" in options.agent_transports(index) and "grpc" in options.agent_transports(peer)
         return f"127.0.0.1:{port}" if share_grpc else f"mqtt:{MqttSection().realm}"
 
     def _configuration(
@@ -274,13 +274,13 @@ class ProcessFleet:
             "backoff_max": min(30.0, max(1.0, 4 * period)),
             **{key.removeprefix("transport."): value for key, value in plan.options.settings.items()
                if key.startswith("transport.") and not key.startswith("transport.mqtt.")},
-            "use": list(plan.options.transports_of(index)),
+            "use": list(plan.options.agent_transports(index)),
             "mqtt": {"url": "mqtt://127.0.0.1"} if self.broker is None else dict(self.broker.settings),
         }  # fmt: skip
         return plan.options.configuration(
             agent={"state": str(state)},
-            data=plan.data(source, f"npz:{self._public}"),
-            learner=plan.learner(index),
+            data=plan.data_table(source, f"npz:{self._public}"),
+            learner=plan.learner_keys(index),
             transport={**transport, "listen": f"127.0.0.1:{port}", "peers": peers},
             ledger={"alone": index in plan.isolated_agents},
         )

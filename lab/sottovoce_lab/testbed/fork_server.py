@@ -54,17 +54,17 @@ def main() -> int:
     gc.collect()
     gc.freeze()  # memory pages that the garbage collector never touches stay shared
     testbed = socket.socket(fileno=os.dup(sys.stdin.fileno()))
-    ended, waker = socket.socketpair()
-    for end in (ended, waker):
+    child_signal, waker = socket.socketpair()
+    for end in (child_signal, waker):
         end.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker.fileno())
     running: set[int] = set()
     while True:
-        ready, _, _ = select.select([testbed, ended], [], [])
+        ready, _, _ = select.select([testbed, child_signal], [], [])
         try:
-            if ended in ready:
-                ended.recv(LARGEST)
+            if child_signal in ready:
+                child_signal.recv(LARGEST)
                 _report_ended_agents(testbed, running)
             if testbed not in ready:
                 continue
@@ -82,8 +82,8 @@ def main() -> int:
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for inherited in (testbed, ended, waker):
-                inherited.close()
+            for parent_socket in (testbed, child_signal, waker):
+                parent_socket.close()
             return _run_agent(target[0], target[1:], *descriptors)
         running.add(pid)
         for descriptor in descriptors:

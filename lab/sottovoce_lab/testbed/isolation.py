@@ -81,7 +81,7 @@ class Starter(Protocol):
         """
         ...
 
-    def check(self) -> None:
+    def check_capacity(self) -> None:
         """Check that more agents can be started.
 
         Raises:
@@ -101,7 +101,7 @@ class ProgramStarter:
         """Start the agent as a program; see Starter.start."""
         return _Program(module, arguments, log)
 
-    def check(self) -> None:
+    def check_capacity(self) -> None:
         """Do nothing, because each agent is a separate program."""
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class ForkStarter:
             )
         self._starting: list[_Fork] = []
         self._running: dict[int, _Fork] = {}
-        self._ended: int | None = None
+        self._server_exit_code: int | None = None
 
     def start(self, module: str, arguments: list[str], log: Path) -> AgentProcess:
         """Fork the agent; see Starter.start."""
@@ -138,20 +138,20 @@ class ForkStarter:
         os.close(read_end)
         while agent in self._starting:
             self.process_messages(None)
-            self.check()
+            self.check_capacity()
         return agent
 
     @property
     def has_ended(self) -> bool:
         """Whether the fork server ended before its agents."""
-        return self._ended is not None
+        return self._server_exit_code is not None
 
-    def check(self) -> None:
-        """Check that the fork server has not ended; see Starter.check."""
-        if self._ended is not None:
+    def check_capacity(self) -> None:
+        """Check that the fork server has not ended; see Starter.check_capacity."""
+        if self._server_exit_code is not None:
             raise NetworkError(
-                f"the testbed's fork server ended with {self._ended}: check that there is enough memory, or use "
-                "--isolate exec"
+                f"the testbed's fork server ended with {self._server_exit_code}: check that there is enough memory, "
+                "or use --isolate exec"
             )
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class ForkStarter:
 
     def signal(self, agent: "_Fork", number: int) -> None:
         """Send a signal to an agent that is not known to have ended."""
-        if self._ended is None:
+        if self._server_exit_code is None:
             self._send_request([agent.pid, number])
         else:
             with contextlib.suppress(ProcessLookupError):
@@ -175,7 +175,7 @@ class ForkStarter:
 
     def process_messages(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds for a message from the server, then process all messages that have arrived."""
-        if self._ended is not None:
+        if self._server_exit_code is not None:
             time.sleep(_POLL_SECONDS if timeout is None else min(_POLL_SECONDS, timeout))
             return
         self._server.settimeout(timeout)
@@ -205,10 +205,10 @@ class ForkStarter:
 
     def _record_server_end(self) -> None:
         """Record that the fork server has ended; its agents keep running and can still be stopped."""
-        self._ended = self._process.wait()
+        self._server_exit_code = self._process.wait()
 
 
-def starter(isolation: Isolation, directory: Path) -> Starter:
+def create_starter(isolation: Isolation, directory: Path) -> Starter:
     """Return the starter for a fleet's agents."""
     return ForkStarter(directory) if isolation == "fork" else ProgramStarter()
 

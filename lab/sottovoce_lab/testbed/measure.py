@@ -89,7 +89,7 @@ Quality = Measures | Errors | PredictionErrors
 """Measures over all models at one time in a run."""
 
 
-def majority(test: Records) -> float:
+def majority_accuracy(test: Records) -> float:
     """Return the accuracy of always predicting the most frequent class; 0 without records."""
     return float(np.bincount(test.labels).max() / len(test)) if len(test) else 0.0
 
@@ -111,17 +111,17 @@ class Meter:
         self._sample = test.at(rows)
 
     @property
-    def majority(self) -> float:
+    def majority_accuracy(self) -> float:
         """The accuracy of always predicting the most frequent class in the test set."""
-        return majority(self._test)
+        return majority_accuracy(self._test)
 
-    def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
+    def measure_sample(self, models: Sequence[NDArray[np.float64]]) -> Measures:
         """Measure up to 100 models on up to 2,000 records, for a point on a run's curve."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
-    def final(self, models: Sequence[NDArray[np.float64]]) -> Measures:
+    def measure_all(self, models: Sequence[NDArray[np.float64]]) -> Measures:
         """Measure all models on all test records."""
         return self._measure(models, self._test)
 

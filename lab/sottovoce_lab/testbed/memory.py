@@ -12,13 +12,13 @@ from sottovoce.errors import NetworkError
 from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, build
 
-from sottovoce_lab.simulator import Device, Simulation, Trace, Witness
+from sottovoce_lab.simulator import Device, EventObserver, Simulation, Trace
 from sottovoce_lab.simulator.dishonest import dishonest_learner, dishonest_records, dishonest_vault
 from sottovoce_lab.simulator.disk import Disk, StoreOnDisk, on_disk
-from sottovoce_lab.simulator.enrolled import Member, enrol_agents
+from sottovoce_lab.simulator.enrolment import Member, enrol_agents
 from sottovoce_lab.simulator.fault_schedule import CycleFaults, FaultSchedule
 from sottovoce_lab.testbed.end_warnings import left_behind_warnings
-from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
+from sottovoce_lab.testbed.mean_errors import AnyMeter, create_meter
 from sottovoce_lab.testbed.memory_store import MemoryStore
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
@@ -30,7 +30,7 @@ from sottovoce_lab.testbed.run_facts import (
     plan_baselines,
     plan_warnings,
 )
-from sottovoce_lab.testbed.unsigned import Unsigned
+from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 _BYTES_PER_NUMBER = 8
 _MAX_EXTRA_FACTOR = 4
@@ -43,12 +43,12 @@ class Weather:
     """Faults that `--fault` cannot express. This base class has none, and subclasses add some.
 
     Attributes:
-        signed: whether agents have keys and certificates even if the faults do not need them.
-        later: the plan that configures an honest agent when it restarts; None if the plan does not change.
+        needs_identities: whether agents have keys and certificates even if the faults do not need them.
+        later_plan: the plan that configures an honest agent when it restarts; None if the plan does not change.
     """
 
-    signed: bool = False
-    later: Plan | None = None
+    needs_identities: bool = False
+    later_plan: Plan | None = None
 
     def alter(self, index: int, device: Device) -> None:
         """Modify an agent that has just been built."""
@@ -79,7 +79,7 @@ class Clock:
 def run(
     plan: Plan,
     watcher: Watcher,
-    witness: Witness | None = None,
+    event_observer: EventObserver | None = None,
     meter: AnyMeter | None = None,
     points: int = MAX_POINTS,
     weather: Weather = CALM,
@@ -89,35 +89,37 @@ def run(
     Args:
         plan: the fleet's plan.
         watcher: displays the progress.
-        witness: receives every event; None for no witness.
+        event_observer: receives every event; None for no observer.
         meter: measures the models; None for the plan's default meter.
         points: the maximum number of points on the curve; measuring each point takes time.
         weather: agent faults that `--fault` cannot express.
     """
-    started = time.monotonic()
+    started_at = time.monotonic()
     options = plan.options
     clock = Clock(options.period)
     members = _members(plan, weather, clock)
-    devices = _devices(plan, members, witness, watcher, weather)
-    honest = [device for device in devices if device.honest]
-    simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
+    devices = _devices(plan, members, event_observer, watcher, weather)
+    honest = [device for device in devices if device.is_honest]
+    simulation = Simulation(
+        devices, faults=options.faults, period=options.period, seed=options.seed, event_observer=event_observer
+    )
     clock.simulation = simulation
-    meter = meter or meter_of(plan)
+    meter = meter or create_meter(plan)
     curve: list[dict[str, object]] = []
-    interrupted = None
+    interrupted_at = None
     try:
-        for moment in _moments(plan, simulation, members, honest, meter, watcher, started, points, weather):
+        for moment in _moments(plan, simulation, members, honest, meter, watcher, started_at, points, weather):
             curve.append(curve_point(moment))
             watcher.show_moment(moment)
         _await_laggards(simulation, devices, options.cycles, options.period)
     except KeyboardInterrupt:
         if not curve:
             raise
-        interrupted = round(simulation.now / options.period)
+        interrupted_at = round(simulation.now / options.period)
     models = _surviving_models(honest)
-    final = meter.final(list(models.values()))
-    report = _report(plan, simulation, devices, final, curve, time.monotonic() - started)
-    report.interrupted = interrupted
+    final = meter.measure_all(list(models.values()))
+    report = _report(plan, simulation, devices, final, curve, time.monotonic() - started_at)
+    report.interrupted = interrupted_at
     report.warnings += left_behind_warnings(meter, models, final)
     return report
 
@@ -129,7 +131,7 @@ def _moments(
     honest: list[Device],
     meter: AnyMeter,
     watcher: Watcher,
-    started: float,
+    started_at: float,
     points: int,
     weather: Weather,
 ) -> Iterator[Moment]:
@@ -140,11 +142,11 @@ def _moments(
     interval = -(-options.cycles // points)
     simulation.start()
     for cycle in range(1, options.cycles + 1):
-        cycle_faults = schedule.at(cycle)
-        for index in cycle_faults.killed:
+        cycle_faults = schedule.advance_to(cycle)
+        for index in cycle_faults.agents_to_kill:
             simulation.kill(names[index])
-        for index in cycle_faults.restarted:
-            _reconfigure(weather.later, index, simulation.devices[names[index]], members)
+        for index in cycle_faults.agents_to_restart:
+            _reconfigure(weather.later_plan, index, simulation.devices[names[index]], members)
             simulation.restart(names[index])
         _apply_faults(cycle_faults, simulation, names, members)
         simulation.cut_off = frozenset(names[index] for index in cycle_faults.cut_off)
@@ -157,9 +159,9 @@ def _moments(
         yield Moment(
             cycle=cycle,
             cycles=options.cycles,
-            elapsed_s=time.monotonic() - started,
+            elapsed_s=time.monotonic() - started_at,
             alive=sum(device.core is not None for device in simulation.devices.values()),
-            measures=meter.quick(list(models.values())),
+            measures=meter.measure_sample(list(models.values())),
             epsilon_spent=simulation.devices[names[0]].vault.spending().promised_epsilon,
             messages=traffic.messages,
             wire_bytes=traffic.wire_bytes,
@@ -167,13 +169,13 @@ def _moments(
 
 
 def _learner(plan: Plan, index: int, name: str, members: Sequence[Member]) -> Learner[Any]:
-    provenance = members[index].provenance if members else Unsigned()
-    return (plan.family if index else plan.first).learner(name, provenance, ())[0]
+    provenance = members[index].provenance if members else UnsignedProvenance()
+    return (plan.family if index else plan.first_family).learner(name, provenance, ())[0]
 
 
 def _reconfigure(later: Plan | None, index: int, device: Device, members: Sequence[Member]) -> None:
     """Apply the later plan, if any, to an honest agent that is about to restart."""
-    if later is not None and device.honest:
+    if later is not None and device.is_honest:
         device.learner = _learner(later, index, device.id, members)
 
 
@@ -183,26 +185,26 @@ def _apply_faults(
     """Apply a cycle's fault events to disks, clocks, certificates and memberships."""
     for index, name in enumerate(names):
         device = simulation.devices[name]
-        if device.disk is not None and device.disk.full != (index in cycle_faults.full):
-            device.disk.full = index in cycle_faults.full
+        if device.disk is not None and device.disk.is_full != (index in cycle_faults.full_disks):
+            device.disk.is_full = index in cycle_faults.full_disks
         if members:
             members[index].clock_error_days = cycle_faults.clock_errors.get(index, 0.0)
             if device.core is not None and not device.is_revoked:
                 members[index].renew()
-    if cycle_faults.revoked:
-        simulation.revoke([names[index] for index in cycle_faults.revoked])
+    if cycle_faults.agents_to_revoke:
+        simulation.revoke([names[index] for index in cycle_faults.agents_to_revoke])
 
 
 def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
     """Return the agents' keys and certificates if the faults or the weather need them; if not, no agent signs."""
     options, faults = plan.options, plan.options.faults
-    if not (weather.signed or faults.revoke or faults.renew or faults.clock):
+    if not (weather.needs_identities or faults.revoke or faults.renew or faults.clock):
         return ()
     return enrol_agents(options.agents, options.seed, faults.renew, clock.days)
 
 
 def _devices(
-    plan: Plan, members: Sequence[Member], witness: Witness | None, watcher: Watcher, weather: Weather
+    plan: Plan, members: Sequence[Member], event_observer: EventObserver | None, watcher: Watcher, weather: Weather
 ) -> list[Device]:
     options = plan.options
     names = [member.node for member in members] or [f"agent-{i:05d}" for i in range(options.agents)]
@@ -219,10 +221,10 @@ def _devices(
             terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget, None if disk is None else disk.connection),
             noise=SeededNoise(int(seeds[i])),
-            verify_signature=(members[i].witness if members else Unsigned()).verify
+            verify_signature=(members[i].witness if members else UnsignedProvenance()).verify
             if plan.config.cell is not None
             else None,
-            observer=witness.vault_observer(name) if isinstance(witness, Trace) else None,
+            observer=event_observer.vault_observer(name) if isinstance(event_observer, Trace) else None,
         )
         learner = _learner(plan, i, name, members)
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
@@ -235,8 +237,8 @@ def _devices(
             store=store if disk is None else StoreOnDisk(store, disk, name),
             vault=device_vault,
             peers=peers,
-            honest=not lie,
-            refused=members[i].refused if members else set(),
+            is_honest=not lie,
+            revoked_ids=members[i].revoked_ids if members else set(),
             disk=disk,
         )
         weather.alter(i, device)

@@ -1,4 +1,4 @@
-"""In-memory store for simulated agents, whose power failures are simulated too; its data is lost with the object."""
+"""In-memory store for simulated agents, which survives the agents' simulated crashes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 
 
 class MemoryStore:
-    """A sottovoce.agent.links.Store that keeps its data in memory.
+    """Keeps an agent's data in memory. Implements sottovoce.agent.links.Store.
 
     Args:
         state: the learner's initial state.

@@ -143,7 +143,7 @@ class Options:
             raise UsageError(f"--delta {self.delta:g}: choose a number between 0 and 1, for example 1e-5")
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed}: choose 0 or more")
-        allowed = self.allows_unproved
+        is_allowed = self.allows_unproved
         self.faults.check(self.agents, self.cycles)
         if self.learner not in ALGORITHMS:
             raise UsageError(f"--learner {self.learner}: unknown learner; {unknown_name_hint(self.learner)}")
@@ -153,18 +153,18 @@ class Options:
                 raise ConfigError(problem)
         if self.model is not None and (problem := self.algorithm.find_model_problem(self.model)) is not None:
             raise UsageError(f"--model {self.model}: {problem}")
-        if self.is_unproved and self.epsilon is not None and not allowed:
+        if self.is_unproved and self.epsilon is not None and not is_allowed:
             raise PrivacyError(
                 f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: omit "
                 "--fidelity, use --epsilon inf, or add --set privacy.allow_unproved=true to run it anyway"
             )
-        if self.ranges_from_training and self.epsilon is not None and not allowed:
+        if self.uses_training_ranges and self.epsilon is not None and not is_allowed:
             raise PrivacyError(
                 "--fidelity paper scales features by the training set's own ranges, a release that no budget pays for, "
                 "so no ε holds: declare ranges with --set data.bounds=[LOW,HIGH], use --epsilon inf, or add "
                 "--set privacy.allow_unproved=true to run it anyway"
             )
-        if self.algorithm.noiseless and self.epsilon is not None and not allowed:
+        if self.algorithm.noiseless and self.epsilon is not None and not is_allowed:
             raise PrivacyError(
                 f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
                 "--epsilon inf, or --set privacy.allow_unproved=true to run it anyway"
@@ -177,7 +177,7 @@ class Options:
         return ALGORITHMS[self.learner]
 
     @property
-    def noiseless(self) -> bool:
+    def is_noiseless(self) -> bool:
         """Whether the run adds no noise, and therefore promises no privacy."""
         return self.epsilon is None or self.algorithm.noiseless
 
@@ -194,7 +194,7 @@ class Options:
         return self.learner_settings.is_unproved
 
     @property
-    def ranges_from_training(self) -> bool:
+    def uses_training_ranges(self) -> bool:
         """Whether features are scaled by the training set's own ranges, as in the paper, whose claim is refuted."""
         is_scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
         return is_scaled and "data.bounds" not in self.settings
@@ -202,7 +202,7 @@ class Options:
     @property
     def budget(self) -> Budget:
         """The budget per privacy unit."""
-        promised = None if self.noiseless or self.ranges_from_training or self.is_unproved else self.epsilon
+        promised = None if self.is_noiseless or self.uses_training_ranges or self.is_unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
         unit = str(self.settings.get("privacy.unit", self.algorithm.unit))
         return Budget(promised, self.delta, unit, neighbouring)
@@ -237,7 +237,7 @@ class Options:
         url = self.settings.get("transport.mqtt.url")
         return None if url is None else str(url)
 
-    def transports_of(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
+    def agent_transports(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
         """Return an agent's transports. With `mixed`, the first agents have both because they seed all others."""
         match self.transport:
             case "mqtt":
@@ -287,7 +287,7 @@ class Options:
         defaults["membership.period"] = max(0.05, self.period)
         if not self.algorithm.predicts:
             defaults["data.transform"] = "none"
-        return {**defaults, "data.transform": "squash(1)"} if self.ranges_from_training else defaults
+        return {**defaults, "data.transform": "squash(1)"} if self.uses_training_ranges else defaults
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
         """Build an agent's configuration from these tables, the command line, which overrides them, and the defaults.
@@ -296,20 +296,20 @@ class Options:
             ConfigError: if a value is invalid; the message names its key.
         """
         tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
-        fixed = {
-            "data.ranges": "training" if self.ranges_from_training else "declared",
+        fixed_tables = {
+            "data.ranges": "training" if self.uses_training_ranges else "declared",
             "learner.name": self.learner,
             "learner.fidelity": self.fidelity,
             "learner.model": self.model if self._file is None else str(self._file),
             "vault.graphs": [] if self._file is None else [graph_digest(str(self._file))],
             "learner.period": self.period,
             "membership.sampling": "newscast" if self.topology == NEWSCAST else "static",
-            "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,
+            "privacy.epsilon": float("inf") if self.is_noiseless else self.epsilon,
             "privacy.delta": self.delta,
             "privacy.allow_unproved": self.allows_unproved,
         }
         configured = {key: value for key, value in self.settings.items() if key not in _TESTBED_KEYS}
-        for key, value in {**self._defaults, **configured, **fixed}.items():
+        for key, value in {**self._defaults, **configured, **fixed_tables}.items():
             *path, name = key.split(".")
             table: dict[str, Any] = tables
             for part in path:
@@ -318,12 +318,12 @@ class Options:
         return config_from_tables(tables, "--set")
 
 
-def topology_of(learner: str) -> str:
+def learner_topology(learner: str) -> str:
     """Return a learner's default topology, or `exponential` for an unknown name, which is rejected elsewhere."""
     return ALGORITHMS[learner].topology if learner in ALGORITHMS else "exponential"
 
 
-def settings(assignments: Sequence[str]) -> dict[str, Any]:
+def parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
     """Parse dotted keys and TOML values from `--set KEY=VALUE`.
 
     Raises:

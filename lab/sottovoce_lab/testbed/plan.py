@@ -56,7 +56,7 @@ class Plan:
         peers: for each agent, the agents that it sends to.
         transform: the declared transform.
         family: the learner's family.
-        first: the family of the first agent, which begins the walk if a single model walks.
+        first_family: the family of the first agent, which begins the walk if a single model walks.
         model: the model's name.
         target: describes a regression's target; None if it is not declared.
         windows: the first and last window that queries may use if the privacy unit is a window, else None.
@@ -78,7 +78,7 @@ class Plan:
     peers: list[list[int]]
     transform: TransformName
     family: Family
-    first: Family
+    first_family: Family
     model: str
     target: Target | None
     windows: tuple[int, int] | None
@@ -86,7 +86,7 @@ class Plan:
     gradient_bound: float | None = None
 
     @property
-    def dishonest(self) -> int:
+    def dishonest_count(self) -> int:
         """The number of dishonest agents, the last ones in the fleet."""
         dishonesty = self.options.faults.dishonest
         return 0 if dishonesty is None else dishonesty.count_among(self.options.agents)
@@ -94,19 +94,19 @@ class Plan:
     def lie(self, index: int) -> str:
         """Return the lie that a dishonest agent tells, or an empty string for an honest agent."""
         dishonesty = self.options.faults.dishonest
-        return "" if dishonesty is None or index < self.options.agents - self.dishonest else dishonesty.lie
+        return "" if dishonesty is None or index < self.options.agents - self.dishonest_count else dishonesty.lie
 
-    def learner(self, index: int) -> dict[str, Any]:
+    def learner_keys(self, index: int) -> dict[str, Any]:
         """Return the keys of an agent's `[learner]` table that differ between agents."""
         return _agent_learner_keys(self.options, index, self.peers)
 
     @property
     def isolated_agents(self) -> frozenset[int]:
         """The agents without a link in either direction, which no peer can warn that their ledger is out of date."""
-        linked = {i for i, row in enumerate(self.peers) if row} | {j for row in self.peers for j in row}
-        return frozenset(range(self.options.agents)) - linked
+        linked_agents = {i for i, row in enumerate(self.peers) if row} | {j for row in self.peers for j in row}
+        return frozenset(range(self.options.agents)) - linked_agents
 
-    def data(self, source: str, public: str) -> dict[str, Any]:
+    def data_table(self, source: str, public: str) -> dict[str, Any]:
         """Return the `[data]` table for an agent with records at `source` and any public records at `public`."""
         return {
             "source": source,
@@ -165,7 +165,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     _check_cell(options, config)
     _check_contributors(options, config)
     data_section = config.data
-    if options.ranges_from_training:
+    if options.uses_training_ranges:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
     elif data_section.bounds is not None:
         bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
@@ -191,7 +191,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         peers=peers,
         transform=data_section.transform,
         family=_family(config, public),
-        first=_family(options.configuration(**tables, learner=_agent_learner_keys(options, 0, peers)), public),
+        first_family=_family(options.configuration(**tables, learner=_agent_learner_keys(options, 0, peers)), public),
         model=options.model or config.learner.chosen_model,
         target=_target(data),
         windows=windows,
@@ -279,7 +279,7 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
     learner = config.learner
     if not isinstance(learner, ConstD2pSettings) or learner.fidelity == "sound" or learner.gradient_bound is not None:
         return None
-    if options.noiseless or not len(records):
+    if options.is_noiseless or not len(records):
         return None
     kernel = build_kernel(config)
     return longest_gradient(

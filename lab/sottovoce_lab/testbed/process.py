@@ -21,7 +21,7 @@ from sottovoce.errors import ConfigError, ExitCode
 from sottovoce.observe import log_to_stderr
 
 from sottovoce_lab.simulator import Faults
-from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
+from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reachability
 
 FLEET_PREFIX = "testbed-"
 
@@ -35,7 +35,7 @@ def _run_agent(path: str, seed: str, *specifications: str) -> ExitCode:
     config = config_from_tables(tomllib.loads(Path(path).read_text()), path)
     log_to_stderr(config.agent.log_level, config.agent.log_format)
     faults = Faults.parse(specifications)
-    reach = Reach()
+    reach = Reachability()
     variant = Variant()
     if faults.affects_messages:
         variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed), reach))
@@ -54,7 +54,7 @@ def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
         )
 
 
-async def _run(agent: Agent, reach: Reach) -> ExitCode:
+async def _run(agent: Agent, reach: Reachability) -> ExitCode:
     loop = asyncio.get_running_loop()
     unread = b""
 
@@ -64,7 +64,7 @@ async def _run(agent: Agent, reach: Reach) -> ExitCode:
             agent.stop()
         *lines, unread = (unread + received).split(b"\n")
         if lines:
-            reach.lost = frozenset(lines[-1].decode().split())
+            reach.unreachable_peers = frozenset(lines[-1].decode().split())
 
     loop.add_reader(sys.stdin, read_input)
     try:

@@ -17,8 +17,8 @@ from sottovoce.vault import Spending
 
 from sottovoce_lab.simulator.fault_schedule import FaultSchedule
 from sottovoce_lab.testbed.end_warnings import left_behind_warnings, unfinished_warnings
-from sottovoce_lab.testbed.errors_of_mean import meter_of
 from sottovoce_lab.testbed.fleet import Member, ProcessFleet
+from sottovoce_lab.testbed.mean_errors import create_meter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.published_progress import PublishingWatcher
@@ -29,7 +29,7 @@ from sottovoce_lab.testbed.run_facts import (
     plan_baselines,
     plan_warnings,
 )
-from sottovoce_lab.testbed.running import RunningFleet
+from sottovoce_lab.testbed.running_fleet import RunningFleet
 
 _POLL_SECONDS = 0.2
 _EXTRA_SECONDS = 60.0
@@ -66,14 +66,14 @@ class _Run:
     def __init__(self, plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> None:
         self._plan = plan
         self._watcher = watcher
-        self._started = time.monotonic()
+        self._started_at = time.monotonic()
         self._fleet = build()
-        self._meter = meter_of(plan)
+        self._meter = create_meter(plan)
         names = [member.name for member in self._fleet.members]
         self._fault_schedule = FaultSchedule(plan.options.faults, names, plan.options.seed)
         self._cycle = 0
         self._broker_back: float | None = None
-        self._reached = time.monotonic()
+        self._cycle_started_at = time.monotonic()
         self._curve: list[dict[str, Any]] = []
         self._warnings: list[str] = []
         self._interrupted: int | None = None
@@ -84,8 +84,10 @@ class _Run:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.description}")
             self._watcher.note(self._fleet.start_message)
-            if isolated := len(self._plan.isolated_agents):
-                self._watcher.note(f"{isolated} agents have no peers, so this run sets ledger.alone = true for them")
+            if isolated_count := len(self._plan.isolated_agents):
+                self._watcher.note(
+                    f"{isolated_count} agents have no peers, so this run sets ledger.alone = true for them"
+                )
             self._fleet.start(lambda ready, total: self._watcher.advance("agents ready", ready, total))
             try:
                 self._watch()
@@ -94,18 +96,18 @@ class _Run:
                     raise
                 self._interrupted = self._cycle
             models = self._final_models()
-            final = self._meter.final(list(models.values()))
+            final = self._meter.measure_all(list(models.values()))
             self._warnings += left_behind_warnings(self._meter, models, final)
             if self._interrupted is None:
                 for member in self._fleet.running_members():
-                    self._warnings += unfinished_warnings(member.last, member.name)
+                    self._warnings += unfinished_warnings(member.last_status, member.name)
         finally:
-            killed = self._fleet.stop()
-        if killed:
-            self._warnings.append(f"these agents did not stop on request and were killed: {', '.join(killed)}")
+            killed_agents = self._fleet.stop()
+        if killed_agents:
+            self._warnings.append(f"these agents did not stop on request and were killed: {', '.join(killed_agents)}")
         ledgers = {member.name: self._fleet.spending(member) for member in self._fleet.members}
         return Report(
-            run=describe_run(self._plan, time.monotonic() - self._started),
+            run=describe_run(self._plan, time.monotonic() - self._started_at),
             statement=self._statement(),
             final=final,
             curve=self._curve,
@@ -131,17 +133,19 @@ class _Run:
                 last_cycle = self._cycle
                 self._apply_faults(min(last_cycle, options.cycles))
                 self._record_moment(last_cycle)
-            if not (late := self._laggards()) and not self._waits_for_restart():
+            if not (laggards := self._laggards()) and not self._waits_for_restart():
                 return
             if time.monotonic() > deadline:
-                raise NetworkError(f"{', '.join(late)} did not finish in time; see `agent status --why` for each")
+                raise NetworkError(f"{', '.join(laggards)} did not finish in time; see `agent status --why` for each")
             time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
 
     def _laggards(self) -> list[str]:
         """Return the names of running agents with cycles left. Agents that are done keep mixing until these finish."""
         cycles = self._plan.options.cycles
         return [
-            member.name for member in self._fleet.running_members() if not member.last or member.last["cycle"] < cycles
+            member.name
+            for member in self._fleet.running_members()
+            if not member.last_status or member.last_status["cycle"] < cycles
         ]
 
     def _advance(self) -> None:
@@ -150,14 +154,14 @@ class _Run:
         If no agent can continue, the fleet's cycle follows the clock, because a running agent may be waiting for an
         absent one, such as a witness for its ledger head.
         """
-        cycles = [member.last["cycle"] for member in self._fleet.running_members() if member.last]
+        cycles = [member.last_status["cycle"] for member in self._fleet.running_members() if member.last_status]
         period = self._plan.options.period
-        patience = max(_STALLED_SECONDS, _MAX_SLOWDOWN * period) if self._fleet.running_members() else period
-        is_late = time.monotonic() - self._reached >= patience
+        timeout = max(_STALLED_SECONDS, _MAX_SLOWDOWN * period) if self._fleet.running_members() else period
+        is_late = time.monotonic() - self._cycle_started_at >= timeout
         has_stalled = is_late and self._fault_schedule.will_restart_after(self._cycle)
         cycle = max(self._cycle + has_stalled, int(statistics.median_low(cycles)) if cycles else 0)
         if cycle > self._cycle:
-            self._cycle, self._reached = cycle, time.monotonic()
+            self._cycle, self._cycle_started_at = cycle, time.monotonic()
 
     def _waits_for_restart(self) -> bool:
         """Return whether all agents are down and some of them will restart."""
@@ -179,11 +183,11 @@ class _Run:
             self._watcher.note(f"cycle {cycle}: restarted the broker")
 
     def _apply_faults(self, cycle: int) -> None:
-        cycle_faults = self._fault_schedule.at(cycle)
-        for index in cycle_faults.killed:
+        cycle_faults = self._fault_schedule.advance_to(cycle)
+        for index in cycle_faults.agents_to_kill:
             self._fleet.kill(index)
         self._fleet.cut_off(cycle_faults.cut_off)
-        for index in cycle_faults.restarted:
+        for index in cycle_faults.agents_to_restart:
             self._fleet.launch(index)
         for note in cycle_faults.notes:
             self._watcher.note(note)
@@ -214,14 +218,18 @@ class _Run:
         if not (models := self._models()):
             return  # no agent has published a model yet, or all were killed
         traffic = self._traffic()
-        spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running_members() if member.last]
+        spent = [
+            member.last_status["privacy"]["spent_epsilon"]
+            for member in self._fleet.running_members()
+            if member.last_status
+        ]
         finite = [epsilon for epsilon in spent if epsilon is not None]
         moment = Moment(
             cycle=cycle,
             cycles=self._plan.options.cycles,
-            elapsed_s=time.monotonic() - self._started,
+            elapsed_s=time.monotonic() - self._started_at,
             alive=len(self._fleet.running_members()),
-            measures=self._meter.quick(list(models.values())),
+            measures=self._meter.measure_sample(list(models.values())),
             epsilon_spent=max(finite) if finite else None,
             messages=traffic.messages,
             wire_bytes=traffic.wire_bytes,
@@ -230,13 +238,16 @@ class _Run:
         self._watcher.show_moment(moment)
 
     def _statement(self) -> PrivacyStatement:
-        privacy = next(member.last["privacy"] for member in self._fleet.members if member.last)
+        privacy = next(member.last_status["privacy"] for member in self._fleet.members if member.last_status)
         fields = {name: privacy[name] for name in PrivacyStatement.__slots__ if name in privacy}
         return PrivacyStatement(**{**fields, "status": Status(fields["status"])})
 
     def _traffic(self) -> Traffic:
         statuses = [
-            status for member in self._fleet.members for status in (*member.previous_statuses, member.last) if status
+            status
+            for member in self._fleet.members
+            for status in (*member.previous_statuses, member.last_status)
+            if status
         ]
         traffic = [status["traffic"] for status in statuses]
         return Traffic(
@@ -246,7 +257,7 @@ class _Run:
         )
 
     def _resources(self) -> Resources:
-        resources = [member.last["resources"] for member in self._fleet.members if member.last]
+        resources = [member.last_status["resources"] for member in self._fleet.members if member.last_status]
         ready = [member.ready_s for member in self._fleet.members if member.ready_s is not None]
         memory = [usage["rss_mib"] for usage in resources]
         return Resources(
@@ -264,11 +275,11 @@ class _Run:
         """
         agree = True
         for member in self._fleet.running_members():
-            last = member.last["privacy"]["charges"] if member.last else 0
-            stopped = self._fleet.charges_when_stopped(member)
-            reported = last if stopped is None else stopped
+            status_charges = member.last_status["privacy"]["charges"] if member.last_status else 0
+            final_charges = self._fleet.charges_when_stopped(member)
+            reported = status_charges if final_charges is None else final_charges
             recorded = ledgers[member.name].charges
-            if recorded < reported or (stopped is not None and recorded > reported + 1):
+            if recorded < reported or (final_charges is not None and recorded > reported + 1):
                 self._warnings.append(
                     f"{member.name} reported {reported} charged releases, but its ledger has {recorded}"
                 )
@@ -280,9 +291,9 @@ class _Run:
         """Return an agent's result, with the spending from its ledger instead of its own report."""
         return AgentReport(
             id=member.identity.node_id,
-            alive=not member.killed,
-            cycles=member.last["cycle"] if member.last else 0,
-            peers=len(member.last["peers"]) if member.last else 0,
+            alive=not member.is_killed,
+            cycles=member.last_status["cycle"] if member.last_status else 0,
+            peers=len(member.last_status["peers"]) if member.last_status else 0,
             epsilon_spent=spending.promised_epsilon,
             releases=spending.releases,
         )

@@ -27,12 +27,12 @@ class PublicSplit:
     Attributes:
         train: the positions of the records that agents may hold, in ascending order.
         public: the public records before the transform; None if none are needed or requested.
-        contaminated: whether models are also measured on the public records.
+        is_contaminated: whether models are also measured on the public records.
     """
 
     train: np.ndarray[tuple[int], np.dtype[np.int64]]
     public: Records | None = None
-    contaminated: bool = False
+    is_contaminated: bool = False
 
 
 def split_public_records(options: Options, train: Records, test: Records) -> PublicSplit:
@@ -50,7 +50,7 @@ def split_public_records(options: Options, train: Records, test: Records) -> Pub
     max_records = int(match["maximum"] or _MAX)
     if match["part"] == "test":
         chosen = _choose_public(len(test), max_records, options.seed)
-        return PublicSplit(np.arange(len(train)), test.at(np.flatnonzero(chosen)), contaminated=True)
+        return PublicSplit(np.arange(len(train)), test.at(np.flatnonzero(chosen)), is_contaminated=True)
     chosen = _choose_public(len(train), max_records, options.seed)
     return PublicSplit(np.flatnonzero(~chosen), train.at(np.flatnonzero(chosen)))
 

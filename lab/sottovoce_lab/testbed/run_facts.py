@@ -7,8 +7,8 @@ import sottovoce
 from sottovoce.algorithms.family import prepare_records
 from sottovoce.config.effect import keys_without_effect as keys_without_effect
 
-from sottovoce_lab.simulator import mixing_facts
-from sottovoce_lab.testbed.baselines import Baselines, baselines
+from sottovoce_lab.simulator import describe_mixing
+from sottovoce_lab.testbed.baselines import Baselines, compute_baselines
 from sottovoce_lab.testbed.gradient_bound import RUNS
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment
@@ -26,7 +26,7 @@ def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
         "model": plan.model,
         "transport": options.transport,
         "topology": options.topology,
-        "mixing": mixing_facts(options.topology, plan.peers, getattr(plan.config.learner, "mixing", None)),
+        "mixing": describe_mixing(options.topology, plan.peers, getattr(plan.config.learner, "mixing", None)),
         "agents": options.agents,
         "data": options.data,
         "partition": options.partition,
@@ -42,17 +42,17 @@ def plan_baselines(plan: Plan) -> Baselines | None:
     """Return the baselines for a fleet's honest devices, or None if the task is not a classification."""
     if plan.classes < 2:
         return None
-    honest = plan.raw[: plan.options.agents - plan.dishonest]
-    return baselines([prepare_records(raw, plan.transform, plan.bounds) for raw in honest], plan.test)
+    honest_records = plan.raw[: plan.options.agents - plan.dishonest_count]
+    return compute_baselines([prepare_records(raw, plan.transform, plan.bounds) for raw in honest_records], plan.test)
 
 
 def plan_warnings(plan: Plan) -> list[str]:
     """Return all warnings that are known before a run."""
     checks = (
-        shared_records,
+        shared_record_warnings,
         contamination_warnings,
         unpaid_value_warnings,
-        without_effect,
+        ineffective_key_warnings,
         dishonesty_warnings,
         hint_warnings,
     )
@@ -61,12 +61,12 @@ def plan_warnings(plan: Plan) -> list[str]:
 
 def contamination_warnings(plan: Plan) -> list[str]:
     """Return a warning if gradient weights are chosen on the same records that models are measured on."""
-    if not plan.public_split.contaminated:
+    if not plan.public_split.is_contaminated:
         return []
     return ["data.validation = test: gradients are weighted on test records, so the printed accuracy is too optimistic"]
 
 
-def shared_records(plan: Plan) -> list[str]:
+def shared_record_warnings(plan: Plan) -> list[str]:
     """Return warnings if several agents hold one record, or several records share a reading, because costs add up."""
     agents, budget, warnings = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
@@ -93,12 +93,12 @@ def dishonesty_warnings(plan: Plan) -> list[str]:
     if dishonesty is None:
         return []
     return [
-        f"{plan.dishonest} of {plan.options.agents} agents are dishonest ({dishonesty.lie}); "
+        f"{plan.dishonest_count} of {plan.options.agents} agents are dishonest ({dishonesty.lie}); "
         "only the others are measured"
     ]
 
 
-def without_effect(plan: Plan) -> list[str]:
+def ineffective_key_warnings(plan: Plan) -> list[str]:
     """Return warnings about keys that other keys make ineffective; in a device's own file, such keys are errors."""
     tables: dict[str, dict[str, Any]] = {}
     for key, value in plan.options.settings.items():

@@ -18,7 +18,7 @@ from sottovoce.registry import ALGORITHMS, DEFAULT
 
 from sottovoce_lab.simulator import NEWSCAST, Faults
 from sottovoce_lab.testbed.isolation import Isolation
-from sottovoce_lab.testbed.options import Options, check_key, topology_of
+from sottovoce_lab.testbed.options import Options, check_key, learner_topology
 
 Engine = Literal["vector", "events", "memory", "grpc", "mqtt", "mixed"]
 ENGINES: tuple[str, ...] = get_args(Engine)
@@ -80,7 +80,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         algorithm = ALGORITHMS.get(self.learner)
         default_epsilon = math.inf if algorithm is not None and algorithm.noiseless else 2.0
         epsilon = default_epsilon if self.epsilon is None else self.epsilon
-        default_topology = "full" if self.settings.get("privacy.noise") == "cell" else topology_of(self.learner)
+        default_topology = "full" if self.settings.get("privacy.noise") == "cell" else learner_topology(self.learner)
         topology = self.topology or (NEWSCAST if self.engine == "mixed" else default_topology)
         return Options(
             agents=self.agents,
@@ -103,7 +103,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
 
-def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> RunSpec:
+def build_run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> RunSpec:
     """Build a run description from dotted keys.
 
     Args:

@@ -7,7 +7,7 @@ from sottovoce.learners import Signed
 S = TypeVar("S", bound=Signed)
 
 
-class Unsigned:
+class UnsignedProvenance:
     """A sottovoce.learners.Provenance that signs nothing and accepts everything; all devices are honest."""
 
     def sign(self, document: S) -> S:

@@ -11,7 +11,7 @@ from sottovoce_lab.auditor.binomial import (
     two_sided_p_value,
     upper_limit,
 )
-from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, phi, uniform_low_bits, uniformity_p_value
+from sottovoce_lab.auditor.p_values import gamma_above, gamma_two_sided, phi, uniform_low_bits, uniformity_p_value
 
 COUNTS = [(0, 20), (3, 50), (20, 20), (500, 1000), (7, 9000), (39, 46)]
 
@@ -48,7 +48,7 @@ def test_gamma_tails_match_scipy(shape: float, factor: float) -> None:
         assert gamma_two_sided(x, shape) == pytest.approx(2 * min(law.sf(x), law.cdf(x)), rel=1e-6)
 
 
-def test_zero_noise_has_probability_zero() -> None:
+def test_gamma_tails_at_zero() -> None:
     assert gamma_two_sided(0.0, 0.5) == 0
     assert gamma_above(0.0, 3.0) == 1
 
@@ -58,7 +58,7 @@ def test_phi_is_accurate_in_the_tails() -> None:
         assert phi(x) == pytest.approx(stats.norm.cdf(x), rel=1e-12)
 
 
-def test_the_gap_is_as_rare_as_stated_and_detects_another_distribution() -> None:
+def test_uniformity_p_value_is_calibrated_and_detects_nonuniformity() -> None:
     rng = np.random.default_rng(3)
     rare = sum(uniformity_p_value(rng.random(200)) < 0.1 for _ in range(400))
     assert rare <= stats.binom.ppf(1 - 1e-6, 400, 0.1)

@@ -8,13 +8,13 @@ import pytest
 from scipy import stats
 from sottovoce_lab.auditor.binomial import upper_limit
 from sottovoce_lab.auditor.bounds import (
-    Rates,
+    AnswerCounts,
     one_run_epsilon,
     one_run_p,
     pure_sample_size,
     sample_size,
 )
-from sottovoce_lab.auditor.chances import gamma_two_sided, phi
+from sottovoce_lab.auditor.p_values import gamma_two_sided, phi
 from sottovoce_lab.auditor.shapes import Gaussians, SampledGaussians, Shape
 
 DELTA = 1e-5
@@ -51,7 +51,7 @@ def test_sample_size_that_refutes_a_gaussian(messages: int, claimed: float, true
     assert power(round(0.7 * messages)) < 0.9
 
 
-def test_one_run() -> None:
+def test_one_run_bound() -> None:
     """39 of 46 guesses right refute ε = 1; 38 do not; neither do the expected 34."""
     assert one_run_p(46, 46, 39, 1.0, 0.0) < 0.05 < one_run_p(46, 46, 38, 1.0, 0.0)
     assert one_run_epsilon(46, 46, 39, 0.0, 0.05) > 1
@@ -74,7 +74,7 @@ def test_bounds_from_rates_hold(epsilon: float) -> None:
     p = 1 / (1 + math.exp(-epsilon))
     hits, alarms = rng.binomial(800, p, 150), rng.binomial(800, 1 - p, 150)
     bounds = np.array(
-        [Rates(h, 800, a, 800).epsilon(0.0, 0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+        [AnswerCounts(h, 800, a, 800).epsilon(0.0, 0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
     )
     assert (bounds > epsilon).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
     assert np.median(bounds) > 0.6 * epsilon
@@ -96,31 +96,35 @@ def test_the_best_test_of_sampled_sums_has_the_stated_advantage(rate: float, rel
     sigma = shape.noise(2.0, DELTA)
     rng = np.random.default_rng(5)
 
-    def said(there: bool) -> float:
+    def answer_rate(there: bool) -> float:
         ratios = np.zeros(games)
         for _ in range(releases):
             observed = rng.normal(0, sigma, games) + (rng.random(games) < rate if there else 0.0)
             ratios += np.logaddexp(math.log1p(-rate), math.log(rate) + (observed - 0.5) / sigma**2)
         return float((ratios > 0).mean())
 
-    assert said(True) - said(False) == pytest.approx(shape.advantage(2.0, DELTA), abs=5 / math.sqrt(2 * games))
+    assert answer_rate(True) - answer_rate(False) == pytest.approx(
+        shape.advantage(2.0, DELTA), abs=5 / math.sqrt(2 * games)
+    )
 
 
 def test_bounds_from_an_advantage_hold() -> None:
     rng = np.random.default_rng(2)
     mu = 1.0
     hits, alarms = rng.binomial(1000, phi(mu / 2), 150), rng.binomial(1000, phi(-mu / 2), 150)
-    observed = [Rates(h, 1000, a, 1000).advantage(0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+    observed = [
+        AnswerCounts(h, 1000, a, 1000).advantage(0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)
+    ]
     true = 2 * phi(mu / 2) - 1
     assert (np.array(observed) > true).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
     assert np.median(observed) > 0.8 * true
 
 
 def test_perfect_and_useless_attacks() -> None:
-    assert Rates(50, 50, 0, 50).epsilon(0.0, 0.05) == pytest.approx(
+    assert AnswerCounts(50, 50, 0, 50).epsilon(0.0, 0.05) == pytest.approx(
         math.log((0.0125 ** (1 / 50)) / (1 - 0.0125 ** (1 / 50)))
     )
-    useless = Rates(25, 50, 25, 50)
+    useless = AnswerCounts(25, 50, 25, 50)
     assert (useless.epsilon(1e-5, 0.05), useless.advantage(0.05)) == (0, 0)
 
 
@@ -133,7 +137,9 @@ def test_a_sample_size_suffices_by_a_narrow_margin() -> None:
 
     def refuted(n: int) -> float:
         hits, alarms = rng.binomial(n, right, 60), rng.binomial(n, 1 - right, 60)
-        results = [Rates(h, n, a, n).advantage(alpha) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+        results = [
+            AnswerCounts(h, n, a, n).advantage(alpha) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)
+        ]
         return float((np.array(results) > shape.advantage(epsilon, DELTA)).mean())
 
     assert refuted(size) > 0.85

@@ -8,8 +8,8 @@ from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.auditor import LEARNERS, MECHANISMS, audit
-from sottovoce_lab.auditor.games import canaries
-from sottovoce_lab.auditor.subject import watch_new_device
+from sottovoce_lab.auditor.games import play_canary_game
+from sottovoce_lab.auditor.subject import observe_new_device
 from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
 
 from tests.mutations import mutants
@@ -34,19 +34,19 @@ def test_every_learner_runs_as_shipped(name: str) -> None:
     usual = {"clipping": "full", "deadline": "poisson"}  # for push-sum, and for rounds
     sampling = next((drawn for key, drawn in usual.items() if key in ALGORITHMS[name].keys), None)
     sampling = {"without-replacement": "blocks", "with-replacement": "poisson"}.get(name, sampling)
-    assert subject.played.get("sampling") == sampling
+    assert subject.public_parameters.get("sampling") == sampling
     if subject.budget.epsilon is not None:
         records = subject.worlds()["huge"]
-        assert min(subject.p_values(records, watch_new_device(subject, records)).values()) > 1e-6
+        assert min(subject.p_values(records, observe_new_device(subject, records)).values()) > 1e-6
 
 
-def test_one_message_refutes_adad2p() -> None:
+def test_audit_refutes_adad2p_from_one_message() -> None:
     """The message's length reveals the gradient's length; and a zero gradient gets no noise."""
     subject = ScaledNoiseSums(1.0, 1e-5)
     worlds = subject.worlds()
-    longer = subject.p_values(worlds["a tenth longer"], watch_new_device(subject, worlds["a tenth longer"]))
+    longer = subject.p_values(worlds["a tenth longer"], observe_new_device(subject, worlds["a tenth longer"]))
     assert longer["scale"] < 1e-3, "expected: z = 9, give or take 1.2"
-    assert not watch_new_device(subject, worlds["zero"]).values.any()
+    assert not observe_new_device(subject, worlds["zero"]).values.any()
     outcome = audit("mechanism", "adad2p", epsilon=1.0, trials=200)
     assert outcome.epsilon_lower_bound > 2
     assert outcome.statement.epsilon == 1.0
@@ -57,7 +57,7 @@ def test_adad2p_is_charged_as_infinite_and_never_guaranteed() -> None:
     subject = ScaledNoiseSums(1.0, 1e-5)
     record = subject.worlds()["length 1"]
     vault = subject.vault(record, Ledger.in_memory("audited", subject.budget))
-    subject.watch(vault, 1)
+    subject.observe(vault, 1)
     assert vault.spending().promised_epsilon is None
     vault.close()
     with pytest.raises(PrivacyError, match="use fidelity = sound"):
@@ -68,8 +68,8 @@ def test_canaries_alone_reveal_half_of_the_noise(monkeypatch: pytest.MonkeyPatch
     """μ = 1.003 for 0.5015: with 4,096 canaries per world, the bound is 10 of its deviations above the claim."""
     mutants.noise_halved(monkeypatch)
     subject = MECHANISMS["discrete-gaussian"](2.0, 1e-5)
-    apart, _ = canaries(subject, 2.0, 8192, np.random.default_rng(0), 1e-6, 0.05)
-    assert apart.refuted
+    apart, _ = play_canary_game(subject, 2.0, 8192, np.random.default_rng(0), 1e-6, 0.05)
+    assert apart.is_refuted
     assert apart.epsilon_lower_bound is not None
     assert apart.epsilon_lower_bound > 3
 

@@ -8,7 +8,7 @@ from sottovoce.config import load
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.registry import ALGORITHMS, COMMON_KEYS
-from sottovoce_lab.testbed.options import settings
+from sottovoce_lab.testbed.options import parse_settings
 
 from tests.support.command import run_here
 from tests.support.sources import ROOT
@@ -64,7 +64,7 @@ def test_a_learner_s_own_keys_are_listed(tmp_path: Path) -> None:
 
 
 def test_testbed_and_simulation_also_refuse_them() -> None:
-    assert settings(["learner.gossip_steps=9"]) == {"learner.gossip_steps": 9}, "the learner is known later"
+    assert parse_settings(["learner.gossip_steps=9"]) == {"learner.gossip_steps": 9}, "the learner is known later"
     of_golf = ("--set", "learner.gossip_steps=9", "--set", "data.bounds=[0, 16]")
     testbed = run_here(
         "testbed", "--agents", "2", "--cycles", "1", "--transport", "memory", "--learner", "golf", *of_golf

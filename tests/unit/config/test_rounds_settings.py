@@ -8,7 +8,7 @@ from sottovoce.algorithms.family import Family
 from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce_lab.testbed.unsigned import Unsigned
+from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 
 def family(peers: int = 2, public: str | None = "digits", sampling: str = "static", **learner: Any) -> Family:
@@ -58,11 +58,11 @@ def test_the_budget_is_divided_among_all_answers_in_the_run(settings: dict[str, 
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        family(**settings).learner("me", Unsigned(), ())
+        family(**settings).learner("me", UnsignedProvenance(), ())
 
 
 def test_cosine_weights_need_no_public_records() -> None:
-    learner, _ = family(public=None, shapley="cosine", peers=12).learner("me", Unsigned(), ())
+    learner, _ = family(public=None, shapley="cosine", peers=12).learner("me", UnsignedProvenance(), ())
     assert learner.progress(learner.fresh()).steps == 20
 
 

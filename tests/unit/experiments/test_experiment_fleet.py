@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sottovoce.door import Status
 from sottovoce.errors import DataError, PrivacyError, UsageError
-from sottovoce_lab.experiments import settings
+from sottovoce_lab.experiments import build_settings
 from sottovoce_lab.experiments.fleet import Fleet, assemble
-from sottovoce_lab.experiments.statement import statement_of
+from sottovoce_lab.experiments.statement import build_statement
 
 
 def fleet(**values: Any) -> Fleet:
-    return assemble(settings({key.replace("__", "."): value for key, value in values.items()}, "test"))
+    return assemble(build_settings({key.replace("__", "."): value for key, value in values.items()}, "test"))
 
 
 @pytest.fixture
@@ -77,10 +77,10 @@ def test_paper_fidelity_uses_the_training_set_s_ranges(table: str) -> None:
     assert fleet(data=table, fidelity="paper").scheme.name == "laplace-copies"
 
 
-def test_declared_ranges_replace_them(table: str) -> None:
+def test_declared_ranges_replace_training_ranges(table: str) -> None:
     created = fleet(data=table, fidelity="paper", data__bounds=(-10.0, 10.0))
     assert not created.training_bounds
-    assert statement_of(created).status is Status.PROVED
+    assert build_statement(created).status is Status.PROVED
     chosen = fleet(data=table, data__transform="squash(1)", data__bounds=(-10.0, 10.0))
     assert (np.abs(chosen.records.features - 0.5) < 0.5).all()
 
@@ -101,16 +101,16 @@ def test_the_model_is_ridge_if_possible(table: str) -> None:
 
 
 def test_the_guarantee_is_the_one_that_holds(table: str) -> None:
-    sound = statement_of(fleet(data=table, epsilon=3.0))
+    sound = build_statement(fleet(data=table, epsilon=3.0))
     assert (sound.status, sound.epsilon, sound.delta, sound.neighbouring) == (Status.PROVED, 3.0, 0.0, "replace-one")
-    none = statement_of(fleet(data=table, epsilon=float("inf"), fidelity="paper"))
+    none = build_statement(fleet(data=table, epsilon=float("inf"), fidelity="paper"))
     assert (none.status, none.epsilon, none.delta) == (Status.NONE, None, None)
-    refuted = statement_of(fleet(data=table, fidelity="paper", privacy__allow_unproved=True))
+    refuted = build_statement(fleet(data=table, fidelity="paper", privacy__allow_unproved=True))
     assert (refuted.status, refuted.epsilon) == (Status.REFUTED, 5.0)
     assert "training set" in refuted.reason
     with pytest.raises(PrivacyError, match=r"data\.bounds = training.*privacy\.allow_unproved=true"):
-        statement_of(fleet(data=table, fidelity="paper"))
+        build_statement(fleet(data=table, fidelity="paper"))
     with pytest.raises(PrivacyError, match="no ε"):
-        statement_of(fleet(data=table, data__bounds="training"))
-    walk = statement_of(fleet(data=table, learner="gradient-walk", learner__budget="halving", learner__visits=4))
+        build_statement(fleet(data=table, data__bounds="training"))
+    walk = build_statement(fleet(data=table, learner="gradient-walk", learner__budget="halving", learner__visits=4))
     assert "4 visits, halving" in walk.mechanism

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, SottovoceError, UsageError
-from sottovoce_lab.experiments import KEYS, events, from_assignments, from_file, load_experiment, names, settings
+from sottovoce_lab.experiments import KEYS, build_settings, events, from_assignments, from_file, load_experiment, names
 from sottovoce_lab.simulator.vector import LogNormal, Network
 
 
-def assigned(*assignments: str) -> Any:
-    return settings(from_assignments(assignments), "--set")
+def parse_and_build(*assignments: str) -> Any:
+    return build_settings(from_assignments(assignments), "--set")
 
 
 def test_assignments_are_toml_or_words() -> None:
-    chosen = assigned(
+    chosen = parse_and_build(
         "agents=7", "epsilon=inf", "data=synthetic", "data.features=3", "learner.model=pegasos", "faults.delay=[1, 10]",
         "faults.churn=lognormal(0, 1)", "faults.online=0.8", "data.bounds=[-1, 2.5]", 'topology="ring"',
     )  # fmt: skip
     assert (chosen.agents, chosen.data.source, chosen.data.features) == (7, "synthetic", 3)
-    assert chosen.noiseless
+    assert chosen.is_noiseless
     assert chosen.faults.network == Network(0.0, (1, 10))
     assert chosen.faults.sessions == LogNormal(0.8, 0.0, 1.0)
     assert chosen.data.bounds == (-1, 2.5)
@@ -27,8 +27,8 @@ def test_assignments_are_toml_or_words() -> None:
 
 
 def test_defaults_are_sound_private_and_fault_free() -> None:
-    chosen = assigned()
-    assert (chosen.fidelity, chosen.noiseless) == ("sound", False)
+    chosen = parse_and_build()
+    assert (chosen.fidelity, chosen.is_noiseless) == ("sound", False)
     assert (chosen.faults.network, chosen.faults.sessions) == (Network(), LogNormal())
     assert not chosen.privacy.allow_unproved
 
@@ -76,17 +76,17 @@ def test_an_unrecognisable_key_is_refused_with_the_full_list() -> None:
 )
 def test_an_impossible_value_is_refused_by_its_key(assignment: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=f"^--set: {problem}"):
-        assigned(assignment)
+        parse_and_build(assignment)
 
 
 def test_a_budget_can_be_halved_a_limited_number_of_times() -> None:
     with pytest.raises(ConfigError, match=r"learner\.visits: halving must have at most 500 visits"):
-        assigned("learner=gradient-walk", "learner.budget=halving", "learner.visits=501")
+        parse_and_build("learner=gradient-walk", "learner.budget=halving", "learner.visits=501")
 
 
 def test_a_walk_does_not_support_ridge() -> None:
     with pytest.raises(ConfigError, match="models pegasos and logistic"):
-        assigned("learner=gradient-walk", "learner.model=ridge")
+        parse_and_build("learner=gradient-walk", "learner.model=ridge")
 
 
 def test_a_file_may_use_tables_and_relative_paths(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_file_may_use_tables_and_relative_paths(tmp_path: Path) -> None:
         "learner.model": "logistic",
     }
     file.write_text('data = "synthetic"\nlearner = "gradient-walk"\n')
-    assert settings(from_file(file), str(file)).learner.name == "gradient-walk"
+    assert build_settings(from_file(file), str(file)).learner.name == "gradient-walk"
 
 
 def test_an_invalid_file_is_refused(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_every_built_in_experiment_is_valid() -> None:
     assert {"without-replacement", "pdsl", "push-sum", "average"} <= set(names())
     for name in names():
         if name in ("golf", "gradient-walk", "sequential-sgd"):
-            settings(load_experiment(name), name)
+            build_settings(load_experiment(name), name)
         else:
-            assert events.options(load_experiment(name, None), name).learner == name
+            assert events.build_options(load_experiment(name, None), name).learner == name
 
 
 def test_keys_are_dotted_and_complete() -> None:

@@ -26,7 +26,7 @@ from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore
-from sottovoce_lab.testbed.unsigned import Unsigned
+from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 CELL = Cell(4, 12, 1, 0.7)
 COUNT, SIZE, CLIP = 6, 3, 2.0
@@ -46,14 +46,16 @@ def meters(epsilon: float | None = None) -> list[Device]:
     devices = []
     for i, name in enumerate(names()):
         consumer = MeanConsumer(terms.profile, mechanism.step, mechanism.width)
-        learner = Cells("average", owner=name, consumer=consumer, period=1.0, cell=CELL, provenance=Unsigned())
+        learner = Cells(
+            "average", owner=name, consumer=consumer, period=1.0, cell=CELL, provenance=UnsignedProvenance()
+        )
         vault = build(
             records=Records(np.full((2, SIZE), i / 8), np.zeros(2, dtype=np.int64)),
             kernel=None,
             terms=terms,
             ledger=Ledger.in_memory(name, budget),
             noise=SeededNoise(i),
-            verify_signature=Unsigned().verify,
+            verify_signature=UnsignedProvenance().verify,
         )
         devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
     return devices
@@ -65,14 +67,16 @@ def learners(steps: int) -> list[Device]:
     devices = []
     for i, name in enumerate(names()):
         consumer = DescentConsumer(_schedule(steps), np.zeros(KERNEL.size), mechanism.step, mechanism.width)
-        learner = Cells("group-sgd", owner=name, consumer=consumer, period=1.0, cell=CELL, provenance=Unsigned())
+        learner = Cells(
+            "group-sgd", owner=name, consumer=consumer, period=1.0, cell=CELL, provenance=UnsignedProvenance()
+        )
         vault = build(
             records=ROWS[i],
             kernel=KERNEL,
             terms=terms,
             ledger=Ledger.in_memory(name, budget),
             noise=SeededNoise(i),
-            verify_signature=Unsigned().verify,
+            verify_signature=UnsignedProvenance().verify,
         )
         devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
     return devices
@@ -148,7 +152,7 @@ def test_deputies_replace_a_dead_leader(gone: int) -> None:
         assert all(device.core.state.slot == 0 for device in up if device.core), "too few to open anything"
 
 
-class Expired(Unsigned):
+class Expired(UnsignedProvenance):
     """Provenance that rejects one device's statements."""
 
     def __init__(self, owner: str) -> None:
@@ -216,7 +220,7 @@ def _cells(owner: str = "agent-0", size: int = SIZE) -> Cells:
     terms = MeanTerms("average", Profile(size, CLIP), CELL)
     mechanism = terms.cell_mechanism(Budget(None, 1e-5, "device", "add-remove"))
     consumer = MeanConsumer(terms.profile, mechanism.step, mechanism.width)
-    return Cells("average", owner=owner, consumer=consumer, period=1.0, cell=CELL, provenance=Unsigned())
+    return Cells("average", owner=owner, consumer=consumer, period=1.0, cell=CELL, provenance=UnsignedProvenance())
 
 
 def test_a_peer_receives_one_message_at_a_time() -> None:

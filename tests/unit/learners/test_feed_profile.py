@@ -21,7 +21,7 @@ from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation
 from sottovoce_lab.testbed.memory_store import MemoryStore
-from sottovoce_lab.testbed.unsigned import Unsigned
+from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 from tests.support.loads import draw_half_hours
 
@@ -88,9 +88,9 @@ def test_forty_homes_learn_a_month_s_profile_far_better_than_with_local_noise(tm
             ledger,
             clock=lambda: (MONTH[1] + 2) * DAY,
             noise=SeededNoise(i),
-            verify_member=Unsigned().verify,
+            verify_member=UnsignedProvenance().verify,
         )
-        learner, _ = family.learner(name, Unsigned(), ())
+        learner, _ = family.learner(name, UnsignedProvenance(), ())
         others = tuple(other for other in names if other != name)
         devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, others))
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=3)
@@ -124,7 +124,7 @@ def test_nothing_is_released_before_the_month_ends_and_no_later_day_is_charged(
     now = [float(FIRST + 29) * DAY + 3600]
     vault = make_vault(
         settings, build_family(settings), ledger, clock=lambda: now[0], uptime=lambda: now[0], noise=SeededNoise(1),
-        verify_member=Unsigned().verify,
+        verify_member=UnsignedProvenance().verify,
     )  # fmt: skip
 
     def asked() -> object:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.library.advice import Shape, advise, mixture, separations
+from sottovoce_lab.library.advice import Shape, advise, compute_separations, generate_mixture
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ def test_an_invalid_shape_is_refused(own: dict[str, float], words: str) -> None:
 def test_a_mixture_has_the_declared_shape_and_difficulty() -> None:
     shape = Shape(records=200, agents=5, features=12, classes=3, epsilon=1.0)
     alike = []
-    for separation in separations(shape):
-        result = mixture(shape, separation, seed=1)
+    for separation in compute_separations(shape):
+        result = generate_mixture(shape, separation, seed=1)
         assert result.records.features.shape == (1000, 12)
         assert result.classes == 3
         assert np.abs(result.records.features).max() <= 1
@@ -38,7 +38,7 @@ def test_a_mixture_has_the_declared_shape_and_difficulty() -> None:
 
 @pytest.mark.parametrize("classes, features", [(2, 5), (2, 60), (10, 200), (26, 16)])
 def test_difficulties_follow_the_shape(classes: int, features: int) -> None:
-    hard, usual, easy = separations(Shape(50, 4, features, classes, 1.0))
+    hard, usual, easy = compute_separations(Shape(50, 4, features, classes, 1.0))
     assert hard < usual < easy
     assert _of_the_best_rule(hard, features, classes) == pytest.approx(0.7, abs=0.04)
     assert _of_the_best_rule(easy, features, classes) > 0.99

@@ -4,12 +4,12 @@ from typing import Any
 
 from sottovoce_lab.library.comparisons import SEEDS, Comparison, run_comparisons
 from sottovoce_lab.testbed.plan import Plan, plan
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 
-def make_plan(**given: Any) -> Plan:
-    keys = {"data": "digits", "agents": 8, "cycles": 12, "epsilon": 4.0, "learner.steps": 8, **given}
-    return plan(run_spec(keys, "test").options())
+def make_plan(**arguments: Any) -> Plan:
+    keys = {"data": "digits", "agents": 8, "cycles": 12, "epsilon": 4.0, "learner.steps": 8, **arguments}
+    return plan(build_run_spec(keys, "test").options())
 
 
 def by_label(plan_: Plan) -> dict[str, Comparison]:
@@ -19,7 +19,7 @@ def by_label(plan_: Plan) -> dict[str, Comparison]:
 def test_a_fleet_is_compared_with_a_single_device_secure_sums_and_no_noise() -> None:
     result = by_label(make_plan())
     assert list(result) == ["one device alone, ε = 4", "secure sums, ε = 4", "no noise at all"]
-    assert all(item.seeds == SEEDS and 0 < item.half < 0.4 for item in result.values())
+    assert all(item.seeds == SEEDS and 0 < item.half_width < 0.4 for item in result.values())
     assert result["one device alone, ε = 4"].mean < result["no noise at all"].mean
     assert "at most 1 other fleet devices" in result["secure sums, ε = 4"].promise
     assert result["no noise at all"].promise.startswith("no one")
@@ -29,5 +29,7 @@ def test_a_fleet_is_compared_with_a_single_device_secure_sums_and_no_noise() -> 
 def test_meaningless_comparisons_are_omitted() -> None:
     assert list(by_label(make_plan(agents=4))) == ["one device alone, ε = 4", "no noise at all"]
     assert list(by_label(make_plan(epsilon=float("inf")))) == ["one device alone, no ε"]
-    averaged = plan(run_spec({"data": "digits", "agents": 8, "cycles": 4, "learner": "average"}, "test").options())
+    averaged = plan(
+        build_run_spec({"data": "digits", "agents": 8, "cycles": 4, "learner": "average"}, "test").options()
+    )
     assert run_comparisons(averaged) == []

@@ -13,12 +13,12 @@ ROWS = np.random.default_rng(0).normal(size=(300, 4))
 LABELS = (ROWS[:, 0] > 0).astype(np.int64)
 
 
-def simulated(**given: Any) -> lab.Runs:
-    return lab.simulate((ROWS, LABELS), **{"bounds": (-5, 5), "agents": 3, "cycles": 8, **given})
+def simulate_digits(**arguments: Any) -> lab.Runs:
+    return lab.simulate((ROWS, LABELS), **{"bounds": (-5, 5), "agents": 3, "cycles": 8, **arguments})
 
 
 def test_each_learner_budget_and_seed_has_a_run() -> None:
-    runs = simulated(learner=["clipd2p", "dp-dpsgd"], epsilon=[1, math.inf], seed=[4, 5])
+    runs = simulate_digits(learner=["clipd2p", "dp-dpsgd"], epsilon=[1, math.inf], seed=[4, 5])
     assert [(run.learner, run.epsilon, run.seed) for run in runs] == [
         (learner, epsilon, seed) for learner in ("clipd2p", "dp-dpsgd") for epsilon in (1, math.inf) for seed in (4, 5)
     ]
@@ -35,7 +35,7 @@ def test_each_learner_budget_and_seed_has_a_run() -> None:
 
 
 def test_the_same_seed_yields_the_same_run_and_another_one_does_not() -> None:
-    one, repeated, other = (simulated(seed=seed)[0] for seed in (1, 1, 2))
+    one, repeated, other = (simulate_digits(seed=seed)[0] for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.models, repeated.models)
     assert not np.array_equal(one.models, other.models)
 
@@ -47,7 +47,7 @@ def test_a_data_set_and_a_spec_are_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "given, words",
+    "arguments, words",
     [
         ({"bounds": None}, "bounds: specify the publicly known range"),
         ({"bounds": ([0, 1], 2)}, "one for each of the 4 features"),
@@ -56,18 +56,18 @@ def test_a_data_set_and_a_spec_are_accepted() -> None:
         ({"settings": {"learner.absent": 1}}, "learner.absent"),
     ],
 )
-def test_an_impossible_run_is_one_clear_error(given: dict[str, Any], words: str) -> None:
+def test_impossible_run_raises_one_error(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(sottovoce.SottovoceError, match=words):
-        simulated(**given)
+        simulate_digits(**arguments)
 
 
 def test_plots_are_against_budgets_or_against_cycles() -> None:
-    axes = simulated(epsilon=[1, 4], seed=range(2)).plot()
+    axes = simulate_digits(epsilon=[1, 4], seed=range(2)).plot()
     assert (axes.get_xlabel(), axes.get_xscale()) == ("ε", "log")
-    axes = simulated().plot(measure="loss_mean")
+    axes = simulate_digits().plot(measure="loss_mean")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("cycle", "loss mean")
     with pytest.raises(sottovoce.UsageError, match="accuracy_mean"):
-        simulated().plot(measure="absent")
+        simulate_digits().plot(measure="absent")
 
 
 @pytest.mark.parametrize("seed", [1, 3, 7])

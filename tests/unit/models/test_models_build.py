@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, checker, shape_inference
 from sottovoce.errors import ConfigError
-from sottovoce_lab.models.build import build, build_forward, graph_bytes
+from sottovoce_lab.models.build import build_forward, build_graph, graph_bytes
 from sottovoce_lab.models.declaration import parse_declaration
 
 from tests.support.graph_runs import STOCK, Run, batch, declared, draw_parameters, facts, session, stock, stock_names
@@ -37,7 +37,7 @@ def test_a_graph_has_the_inputs_and_outputs_that_devices_expect() -> None:
     for classes, label in ((1, TensorProto.FLOAT), (3, TensorProto.INT64)):
         loss = "squared" if classes == 1 else "softmax"
         text = declared([*SMALL, {"kind": "dense", "units": classes}], (5,), classes, loss)
-        model = build(parse_declaration(text, "test"))
+        model = build_graph(parse_declaration(text, "test"))
         size = 24 + 5 * classes
         assert signature(model.graph.input) == {
             "parameters": (TensorProto.FLOAT, [size]),
@@ -61,8 +61,8 @@ def test_a_graph_has_the_inputs_and_outputs_that_devices_expect() -> None:
         )
 
 
-def test_calls_to_large_models_take_few_examples() -> None:
-    assert {name: facts(build(stock(name))).chunk for name in stock_names()} == {
+def test_large_models_use_small_chunks() -> None:
+    assert {name: facts(build_graph(stock(name))).chunk for name in stock_names()} == {
         "cifar-cnn": 8, "har-cnn": 32, "meter-tcn": 64, "mnist-cnn": 16, "mnist-mlp": 64, "resnet-18": 1,
     }  # fmt: skip
 

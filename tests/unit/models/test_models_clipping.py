@@ -49,7 +49,7 @@ def test_no_example_adds_more_than_the_threshold(run: Run, size: float, share: f
 
 
 @pytest.mark.parametrize("size", [0.0, 1e30, inf, nan])
-def test_no_parameters_make_an_example_add_more(run: Run, size: float) -> None:
+def test_clipping_holds_for_extreme_parameters(run: Run, size: float) -> None:
     parameters = draw_parameters(run.declaration, seed=0)
     parameters[::3] = size
     examples = batch(run.declaration, CHUNK, seed=1)
@@ -57,7 +57,7 @@ def test_no_parameters_make_an_example_add_more(run: Run, size: float) -> None:
     assert np.linalg.norm(result) <= CLIP
 
 
-def test_gradients_are_shortened_and_not_rotated(run: Run) -> None:
+def test_clipping_preserves_gradient_direction(run: Run) -> None:
     parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
     mask = np.arange(CHUNK) == 2
     full = run(parameters, examples, inf, mask).gradient_sum
@@ -69,7 +69,7 @@ def test_gradients_are_shortened_and_not_rotated(run: Run) -> None:
 
 
 @pytest.mark.parametrize("size", [1e20, 3e38, inf, nan])
-def test_a_row_s_content_changes_no_bit_of_another(run: Run, size: float) -> None:
+def test_row_contents_do_not_affect_other_rows(run: Run, size: float) -> None:
     parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
     mask = np.arange(CHUNK) == 2
     alone = run(parameters, examples, CLIP, mask).gradient_sum
@@ -105,7 +105,7 @@ def test_a_zero_gradient_stays_zero() -> None:
         assert not dead(parameters, examples, clip).gradient_sum.any()
 
 
-def test_invalid_labels_do_no_harm(run: Run) -> None:
+def test_invalid_labels_contribute_nothing(run: Run) -> None:
     parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
     strange = Batch(examples.features, np.array([-1, 3, 2**40, -(2**63), 0, 1]))
     for row in range(CHUNK):
@@ -114,7 +114,7 @@ def test_invalid_labels_do_no_harm(run: Run) -> None:
 
 
 @pytest.mark.parametrize("size", [3e38, inf, -inf, nan])
-def test_a_pool_s_input_always_has_a_maximum(size: float) -> None:
+def test_max_pool_finds_a_maximum_in_every_window(size: float) -> None:
     inputs: list[Floats] = []
 
     class MaxPool(OpRun):

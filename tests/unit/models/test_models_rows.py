@@ -11,7 +11,7 @@ CLIP = 1.0
 
 
 @pytest.mark.parametrize("name", sorted(set(stock_names()) - {"resnet-18"}))  # which takes one example per call
-def test_other_rows_change_no_bit(name: str) -> None:
+def test_result_of_a_row_is_independent_of_other_rows(name: str) -> None:
     run = Run(stock(name))
     count = run.facts.chunk
     assert count > 1

@@ -12,7 +12,7 @@ from sottovoce.data.transform import parse_steps
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import kernel_named
 from sottovoce.kernels.least_squares import LeastSquares
-from sottovoce_lab.models.build import build
+from sottovoce_lab.models.build import build_graph
 from sottovoce_lab.models.checks import forward_bytes
 from sottovoce_lab.models.declaration import parse_declaration
 from sottovoce_lab.models.export import KEY, PublicModel, coefficients, export_model
@@ -112,7 +112,7 @@ def test_a_graph_model_is_exported() -> None:
     U, a, v, b = np.split(chosen, [21, 24, 27])
     scores = np.tanh(np.clip(x, *BOUNDS) @ U.reshape(3, 7).T + a) @ v + b
     assert inference.predict(x).tolist() == (scores > 0).astype(int).tolist()
-    assert len(build(declaration).graph.output) == 3
+    assert len(build_graph(declaration).graph.output) == 3
 
 
 @pytest.mark.parametrize("classes", [2, 3])

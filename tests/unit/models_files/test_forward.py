@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto
 from sottovoce.errors import ConfigError
-from sottovoce_lab.models.build import build, build_forward
+from sottovoce_lab.models.build import build_forward, build_graph
 from sottovoce_lab.models.checks import forward_bytes
 from sottovoce_lab.models.forward import Forward, read_forward
 
@@ -19,7 +19,7 @@ def read(model: ModelProto, **options: Any) -> Forward:
     return read_forward(forward_bytes(model.SerializeToString(), "file"), "file", "name", **options)
 
 
-def same_scores(model: ModelProto, shape: tuple[int, ...] = CNN_INPUT, examples: int = 5) -> Forward:
+def check_scores(model: ModelProto, shape: tuple[int, ...] = CNN_INPUT, examples: int = 5) -> Forward:
     """Read a model, and compare its scores with the rebuilt model's."""
     result = read(model)
     x = RANDOM.normal(size=(examples, *shape))
@@ -29,13 +29,13 @@ def same_scores(model: ModelProto, shape: tuple[int, ...] = CNN_INPUT, examples:
 
 
 def test_a_network_with_a_norm_and_a_residual_block_is_read() -> None:
-    result = same_scores(cnn())
+    result = check_scores(cnn())
     assert [tensor.name for tensor in result.declaration.network.parameters] == [
         "conv1.weight", "conv1.bias", "norm1.weight", "norm1.bias", "block1.conv1.weight", "dense1.weight",
         "dense1.bias",
     ]  # fmt: skip
     assert (result.declaration.loss, result.declaration.classes) == ("softmax", 3)
-    build(result.declaration)  # and it can be trained
+    build_graph(result.declaration)  # and it can be trained
 
 
 def test_a_norm_exported_in_parts_is_read() -> None:
@@ -59,7 +59,7 @@ def test_a_norm_exported_in_parts_is_read() -> None:
         "zeros": np.zeros(2, dtype=np.float32),
         **weights_of({"w": (4, 1, 3, 3), "scale": (4, 1, 1), "shift": (4, 1, 1)}),
     }
-    result = same_scores(forward_model(body, constants))
+    result = check_scores(forward_model(body, constants))
     assert "group-norm" in result.declaration.text
 
 
@@ -77,7 +77,7 @@ def test_two_paths_with_weights_and_a_nested_block_are_read() -> None:
         y = Identity (p)
     """
     shapes = {"w1": (3, 1, 1, 1), "w2": (3, 3, 1, 1), "w3": (4, 3, 1, 1), "w4": (4, 1, 1, 1)}
-    result = same_scores(forward_model(body, {**weights_of(shapes), "axes": np.array([2, 3])}))
+    result = check_scores(forward_model(body, {**weights_of(shapes), "axes": np.array([2, 3])}))
     names = [tensor.name for tensor in result.declaration.network.parameters]
     assert "block1.block1.conv1.weight" in names
     assert "block1.shortcut.conv1.weight" in names
@@ -93,7 +93,7 @@ def test_a_dense_layer_in_two_operators_and_a_sequence_are_read() -> None:
         y = Add (c, m)
     """
     weights = weights_of({"w": (4, 2, 3), "u": (8, 3), "c": (3,)})
-    result = same_scores(forward_model(body, weights, input=(2, 8)), (2, 8))
+    result = check_scores(forward_model(body, weights, input=(2, 8)), (2, 8))
     assert result.declaration.network.input == (2, 1, 8)
 
 
@@ -104,7 +104,7 @@ def test_a_flat_input_reshaped_to_an_image_is_read() -> None:
         h = Conv <kernel_shape = [3, 3]> (i, w)
         y = Flatten (h)
     """
-    result = same_scores(forward_model(body, weights_of({"w": (1, 1, 3, 3)}), input=(36,)), (36,))
+    result = check_scores(forward_model(body, weights_of({"w": (1, 1, 3, 3)}), input=(36,)), (36,))
     assert result.declaration.network.input == (1, 6, 6)
 
 

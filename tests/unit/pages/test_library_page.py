@@ -45,7 +45,7 @@ def test_type_checkers_see_the_public_names(package: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["sottovoce", "sottovoce_lab"])
-def test_an_import_loads_little_and_an_unknown_name_is_an_error(module: str) -> None:
+def test_import_is_lazy_and_unknown_names_raise(module: str) -> None:
     code = f"import sys, {module}; print(len([m for m in sys.modules if m.startswith('sottovoce')])); {module}.absent"
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert int(completed.stdout) <= 2

@@ -7,7 +7,7 @@ from sottovoce.accounting.events import PureRelease
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Ledger
-from sottovoce_lab.pages.history import history_of
+from sottovoce_lab.pages.history import read_history
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device
@@ -38,7 +38,7 @@ def _spend(device: Device, charges: int) -> None:
 def test_a_long_history_has_a_hundred_points(device: Device) -> None:
     _spend(device, _CHARGES)
     before = sorted(path.name for path in device.state.iterdir())
-    history = history_of(device.state)
+    history = read_history(device.state)
     numbers, spent = zip(*history.points, strict=True)
     assert (numbers[0], numbers[-1], len(numbers) <= 102) == (0, _CHARGES, True)
     assert spent == tuple(sorted(spent))

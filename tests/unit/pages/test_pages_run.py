@@ -12,7 +12,7 @@ import pytest
 from sottovoce.errors import ExitCode
 from sottovoce_lab.pages.html import Markup, Page, facts, table, warnings
 from sottovoce_lab.pages.plots import Plotter
-from sottovoce_lab.pages.reading import RunReport, read_report
+from sottovoce_lab.pages.report_types import RunReport, read_report
 from sottovoce_lab.pages.run import run_page
 
 from tests.support.command import run_here
@@ -158,7 +158,7 @@ def test_a_picture_follows_the_theme(tmp_path: Path) -> None:
     assert (completed.code, "no curve over cycles" in completed.err) == (ExitCode.DATA, True)
 
 
-def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
+def test_page_has_no_scripts_or_external_resources(page: str) -> None:
     reader = _parse(page)
     assert not reader.tags & {"script", "link", "img", "iframe", "object", "embed", "form", "base"}
     assert not [name for name, _ in reader.attributes if name.startswith("on") or name in ("src", "action", "srcset")]

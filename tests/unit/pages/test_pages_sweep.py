@@ -9,8 +9,8 @@ import pytest
 from sottovoce.errors import ExitCode
 from sottovoce_lab.pages.html import Markup
 from sottovoce_lab.pages.plots import Line, Plotter
-from sottovoce_lab.pages.reading import SweepReport, read_report
-from sottovoce_lab.pages.sweep import groups_of, mean_sd, sweep_page
+from sottovoce_lab.pages.report_types import SweepReport, read_report
+from sottovoce_lab.pages.sweep import group_runs, mean_sd, sweep_page
 
 from tests.support.command import run_here
 
@@ -55,7 +55,7 @@ def _read(directory: Path, document: dict[str, Any]) -> SweepReport:
 
 def test_runs_that_differ_only_in_seed_form_one_row(tmp_path: Path) -> None:
     report, hand = _read(tmp_path, _sweep()), _Hand()
-    assert [(group.set["epsilon"], len(group.runs)) for group in groups_of(report)] == [(1.0, 3), (2.0, 3)]
+    assert [(group.set["epsilon"], len(group.runs)) for group in group_runs(report)] == [(1.0, 3), (2.0, 3)]
     page = sweep_page(report, hand)
     for words in ("6 runs: 2 settings, 3 seeds", "0.620 ± 0.020", "0.720 ± 0.020", "0.700 ± 0.000", "2.000", "proved"):
         assert words in page, words

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sottovoce_lab.experiments.saved_runs import Outcome
-from sottovoce_lab.papers.cells import Cells, cells
+from sottovoce_lab.papers.cells import Cells, build_cells
 from sottovoce_lab.papers.runs import RunPosition
 from sottovoce_lab.papers.specification import Axis, Claim, Experiment, Extent, Part
 
@@ -40,7 +40,7 @@ def outcome(measure: float, majority: float | None = 0.3) -> Outcome:
 def made_up(seeds: int = 5, majority: float | None = 0.3) -> Cells:
     """Return outcomes in which good leads bad by at least 0.2, and rises with ε by 0.03."""
     lead = {"good": (0.70, 0.72, 0.74, 0.71, 0.73), "bad": (0.50, 0.53, 0.53, 0.51, 0.53)}
-    return cells(
+    return build_cells(
         {
             RunPosition("made", series, x, None, seed): outcome(lead[series][seed] + x / 100, majority)
             for series in lead

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sottovoce.errors import DataError, UsageError
 from sottovoce_lab.papers import output, pages, pictures
-from sottovoce_lab.papers.cells import cells
+from sottovoce_lab.papers.cells import build_cells
 from sottovoce_lab.papers.pictures import _without_common_part
-from sottovoce_lab.papers.result import result_at
+from sottovoce_lab.papers.result import load_result
 from sottovoce_lab.papers.runs import RunPosition
 from sottovoce_lab.papers.specification import Axis, Claim, Experiment, Paper, Part, Reading
 
@@ -28,8 +28,8 @@ def results_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
     described = spec(AHEAD, printed={"made": {"good": {"1.0": 0.8}}})
     for module in (output, pages):
-        monkeypatch.setattr(module, "experiment_named", lambda name: described)
-    monkeypatch.setattr(pages, "paper_named", lambda name: PAPER)
+        monkeypatch.setattr(module, "read_experiment", lambda name: described)
+    monkeypatch.setattr(pages, "read_paper", lambda name: PAPER)
     monkeypatch.setattr(output, "papers", lambda: ["made"])
     monkeypatch.setattr(output, "experiments", lambda name: [f"{name}/table-1", f"{name}/table-2"])
     lead = {"good": 0.7, "bad": 0.5}
@@ -47,7 +47,7 @@ def results_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_experiment_becomes_numbers_a_plot_a_page_and_an_index_entry(results_folder: Path) -> None:
-    result = result_at(results_folder / "made/table-1.json")
+    result = load_result(results_folder / "made/table-1.json")
     assert result is not None
     assert (result.schema, len(result.cells), len(result.cells[0].measures)) == ("sottovoce.result/1", 4, 5)
     assert (results_folder / "made/table-1.svg").read_text().lstrip().startswith("<?xml")
@@ -69,7 +69,7 @@ def test_an_experiment_becomes_numbers_a_plot_a_page_and_an_index_entry(results_
 def test_an_invalid_result_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps({"schema": 1}))
     with pytest.raises(DataError, match="delete it and reproduce the figure"):
-        result_at(tmp_path / "x.json")
+        load_result(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("picture", ["line", "curves", "heat"])
@@ -89,7 +89,7 @@ def heat() -> tuple[Experiment, Any]:
     series = {"good": Part(label="Good", column="bad"), "bad": Part(label="Bad", hidden=True)}
     described = spec(picture="heat", series=series, y=Axis(key="k", label="k"))
     run_keys = [RunPosition("made", name, x, y, 0) for name in series for x in (1, 5) for y in (1.0, float("inf"))]
-    return described, cells({position: outcome(0.5 + position.x / 100) for position in run_keys}, "accuracy_mean")
+    return described, build_cells({position: outcome(0.5 + position.x / 100) for position in run_keys}, "accuracy_mean")
 
 
 def test_a_missing_matplotlib_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_without_data_sets_there_is_no_figure(monkeypatch: pytest.MonkeyPatch, t
         )
 
 
-def test_ticks_omit_what_all_faults_share() -> None:
+def test_tick_labels_omit_common_part_of_faults() -> None:
     assert _without_common_part(["dishonest=0.1@flip", "dishonest=0.1@late"]) == ["flip", "late"]
     for words in (["loss=0.3", "none"], ["loss=0.3@a", "kill=0.3@a"], ["iid", "dirichlet(1)"]):
         assert _without_common_part(words) == words

@@ -14,7 +14,7 @@ from sottovoce_lab.experiments import saved_runs
 from sottovoce_lab.experiments.saved_runs import Outcome
 from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.papers.prepare import prepare_data
-from sottovoce_lab.papers.runs import RunPosition, collect_outcomes, resolve_source, runs_of
+from sottovoce_lab.papers.runs import RunPosition, collect_outcomes, list_runs, resolve_source
 from sottovoce_lab.papers.specification import Axis, Extent, Part
 
 from tests.unit.papers.made_up import EXTENT, outcome, spec
@@ -26,7 +26,7 @@ WALK = {
 
 
 def test_runs_differ_only_in_panel_series_values_and_seed(tmp_path: Path) -> None:
-    result = runs_of(spec(), EXTENT, tmp_path, print)
+    result = list_runs(spec(), EXTENT, tmp_path, print)
     assert len(result) == 2 * 2 * 5
     keys = result[RunPosition("made", "bad", 4.0, None, 2)]
     assert (keys["agents"], keys["learner"], keys["epsilon"], keys["seed"]) == (3, "push-sum", 4.0, 2)
@@ -37,7 +37,7 @@ def test_a_series_may_be_constant_and_vary_by_panel_or_value(tmp_path: Path) -> 
         "still": Part(label="", set={"epsilon": 9.0}),
         "own": Part(label="", at={"made": {"a": 1}, "4.0": {"b": 2}}),
     }
-    result = runs_of(spec(series=series), EXTENT, tmp_path, print)
+    result = list_runs(spec(series=series), EXTENT, tmp_path, print)
     assert result[RunPosition("made", "still", 1.0, None, 0)] == result[RunPosition("made", "still", 4.0, None, 0)]
     assert result[RunPosition("made", "own", 4.0, None, 0)].items() >= {"a": 1, "b": 2}.items()
     assert "b" not in result[RunPosition("made", "own", 1.0, None, 0)]
@@ -45,7 +45,7 @@ def test_a_series_may_be_constant_and_vary_by_panel_or_value(tmp_path: Path) -> 
 
 def test_two_axes_are_crossed_and_a_key_may_depend_on_another(tmp_path: Path) -> None:
     described = spec(x=Axis(key="learner.batch", also=["learner.visits"], label="k"), y=Axis(key="epsilon", label="ε"))
-    result = runs_of(described, Extent(seeds=1, minutes=1, x=[1, 5], y=[2.0, 3.0]), tmp_path, print)
+    result = list_runs(described, Extent(seeds=1, minutes=1, x=[1, 5], y=[2.0, 3.0]), tmp_path, print)
     keys = result[RunPosition("made", "good", 5, 3.0, 0)]
     assert (keys["learner.batch"], keys["learner.visits"], keys["epsilon"]) == (5, 5, 3.0)
     assert len(result) == 8
@@ -54,7 +54,7 @@ def test_two_axes_are_crossed_and_a_key_may_depend_on_another(tmp_path: Path) ->
 def test_a_panel_without_its_data_is_omitted_and_reported(tmp_path: Path) -> None:
     messages: list[str] = []
     panels = {"made": Part(label="Made up", set={"data.source": "npz:nowhere.npz"})}
-    assert runs_of(spec(panels=panels), EXTENT, tmp_path, messages.append) == {}
+    assert list_runs(spec(panels=panels), EXTENT, tmp_path, messages.append) == {}
     assert "nowhere.npz is not in" in messages[0]
     (tmp_path / "here.csv").touch()
     assert resolve_source("csv:here.csv#label=y", tmp_path) == f"csv:{tmp_path}/here.csv#label=y"
@@ -66,7 +66,7 @@ def test_finished_runs_are_stored_and_not_repeated(tmp_path: Path, monkeypatch: 
     def told(*words: Any) -> None:
         messages.append(words)
 
-    result = runs_of(spec(), Extent(seeds=1, x=[1.0], minutes=1), tmp_path, print)
+    result = list_runs(spec(), Extent(seeds=1, x=[1.0], minutes=1), tmp_path, print)
     first, second = result
     file.write_text(json.dumps({"run": saved_runs.digest(result[first]), **outcome(0.25)}) + '\n{"run": "cut o')
     ran: list[dict[str, Any]] = []

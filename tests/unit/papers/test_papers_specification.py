@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import UsageError
 from sottovoce_lab.experiments import events
-from sottovoce_lab.experiments.settings import settings
+from sottovoce_lab.experiments.settings import build_settings
 from sottovoce_lab.papers import experiments, papers, runs
 from sottovoce_lab.papers.one_run import ARRAYS
-from sottovoce_lab.papers.specification import expand_names, experiment_named, paper_named
+from sottovoce_lab.papers.specification import expand_names, read_experiment, read_paper
 
 OWN_KEYS = ("prepare", "updates", "solver", "gradient_norm", "points", "test_records")
 
@@ -16,9 +16,9 @@ OWN_KEYS = ("prepare", "updates", "solver", "gradient_norm", "points", "test_rec
 @pytest.mark.parametrize("name", experiments())
 def test_every_run_has_existing_keys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "resolve_source", lambda source, _: source)
-    spec = experiment_named(name)
+    spec = read_experiment(name)
     for extent in (spec.full, spec.quick):
-        result = runs.runs_of(spec, extent, Path(), print)
+        result = runs.list_runs(spec, extent, Path(), print)
         assert result
         for index, keys in result.items():
             if index.seed:
@@ -26,14 +26,14 @@ def test_every_run_has_existing_keys(name: str, monkeypatch: pytest.MonkeyPatch)
             own = {key: value for key, value in keys.items() if key not in OWN_KEYS}
             if own.get("engine") == ARRAYS:
                 del own["engine"]
-                settings(own, name)
+                build_settings(own, name)
             else:
-                events.options(own, name)
+                events.build_options(own, name)
 
 
 @pytest.mark.parametrize("name", experiments())
 def test_every_name_in_a_specification_is_defined_in_it(name: str) -> None:
-    spec = experiment_named(name)
+    spec = read_experiment(name)
     for claim in spec.claims:
         assert {claim.series, *claim.than} <= spec.series.keys()
         assert set(claim.panels) <= spec.panels.keys()
@@ -58,7 +58,7 @@ def test_reductions_from_the_paper_s_size_are_reported() -> None:
     unsaid = [
         name for name in experiments() if not name.startswith("sottovoce/") and not name.endswith("equal-privacy")
     ]
-    assert [name for name in unsaid if not experiment_named(name).quick.scaled] == []
+    assert [name for name in unsaid if not read_experiment(name).quick.scaled] == []
 
 
 def test_every_figure_and_table_in_the_four_papers_exists() -> None:
@@ -71,8 +71,8 @@ def test_every_figure_and_table_in_the_four_papers_exists() -> None:
     }
     for paper, figures in numbered.items():
         assert {f"{paper}/{figure}" for figure in figures} <= set(experiments(paper))
-        assert paper_named(paper).readings
-        assert paper_named(paper).errors
+        assert read_paper(paper).readings
+        assert read_paper(paper).errors
 
 
 def test_a_paper_s_name_selects_all_its_figures_and_an_unknown_name_none() -> None:

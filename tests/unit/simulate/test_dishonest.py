@@ -58,18 +58,18 @@ def test_a_late_attack_is_declined(accuracy_alone: float) -> None:
     assert accuracy(None, "dishonest=0.25@late") > accuracy_alone - 0.03
 
 
-def test_with_push_sum_the_same_attacks_are_ruinous(accuracy_alone: float) -> None:
+def test_push_sum_does_not_withstand_the_same_attacks(accuracy_alone: float) -> None:
     assert accuracy("push-sum", "dishonest=0.25@tenfold") < accuracy_alone / 2
     assert accuracy("push-sum", "dishonest=0.25@flip") < accuracy_alone - 0.05
 
 
 @pytest.mark.parametrize("lie", ["tenfold", "noise", "giant", "silent"])
-def test_in_pairs_a_distant_model_is_ignored(accuracy_alone: float, lie: str) -> None:
+def test_pairwise_averaging_ignores_distant_models(accuracy_alone: float, lie: str) -> None:
     assert accuracy("pairwise", f"dishonest=0.25@{lie}") > accuracy_alone - 0.03
 
 
 @pytest.mark.parametrize("lie", ["close", "opposite"])
-def test_in_pairs_an_attack_in_messages_and_answers_costs_a_third(accuracy_alone: float, lie: str) -> None:
+def test_pairwise_averaging_loses_a_third_to_combined_attack(accuracy_alone: float, lie: str) -> None:
     assert accuracy("pairwise", f"dishonest=0.25@{lie}") < accuracy_alone * 2 / 3
 
 
@@ -99,7 +99,7 @@ def test_unsupported_attacks_are_reported() -> None:
 
 
 @pytest.mark.parametrize("mixing", ["pairwise", "push-sum", "contributions"])
-def test_a_vault_slower_than_a_period_only_costs_steps(mixing: str) -> None:
+def test_slow_vault_only_reduces_number_of_steps(mixing: str) -> None:
     slow, usual = (
         memory.run(plan(options(mixing, *faults)), Watcher()).document() for faults in (("vault=2s±1s",), ())
     )

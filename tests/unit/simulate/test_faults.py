@@ -9,7 +9,7 @@ from sottovoce.errors import UsageError
 from sottovoce_lab.simulator import Faults, message_faults
 from sottovoce_lab.simulator import faults as module
 from sottovoce_lab.simulator.absences import Absence
-from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
+from sottovoce_lab.simulator.faults import CycleEvent, CycleSpan, Sessions
 
 
 @pytest.mark.parametrize(
@@ -27,16 +27,16 @@ from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
         ("delay=1.5s±500ms", Faults(delay=1.5, delay_spread=0.5)),
         ("delay=2s±2s", Faults(delay=2.0, delay_spread=2.0)),
         ("vault=2s±500ms", Faults(vault=2.0, vault_spread=0.5)),
-        ("kill=0.33@cycle:20", Faults(kill=AtCycle(0.33, 20))),
-        ("kill=1@cycle:1", Faults(kill=AtCycle(1.0, 1))),
+        ("kill=0.33@cycle:20", Faults(kill=CycleEvent(0.33, 20))),
+        ("kill=1@cycle:1", Faults(kill=CycleEvent(1.0, 1))),
         ("reorder=0.2", Faults(reorder=0.2)),
         ("reorder=0", Faults()),
-        ("partition=0.5@cycle:10-20", Faults(partition=During(0.5, 10, 20))),
-        ("partition=.25@cycle:1-2", Faults(partition=During(0.25, 1, 2))),
-        ("revoke=0.1@cycle:3", Faults(revoke=AtCycle(0.1, 3))),
+        ("partition=0.5@cycle:10-20", Faults(partition=CycleSpan(0.5, 10, 20))),
+        ("partition=.25@cycle:1-2", Faults(partition=CycleSpan(0.25, 1, 2))),
+        ("revoke=0.1@cycle:3", Faults(revoke=CycleEvent(0.1, 3))),
         ("renew=9", Faults(renew=9)),
-        ("clock=0.25@cycle:1-2", Faults(clock=During(0.25, 1, 2))),
-        ("disk-full=0.25@cycle:1-2", Faults(disk_full=During(0.25, 1, 2))),
+        ("clock=0.25@cycle:1-2", Faults(clock=CycleSpan(0.25, 1, 2))),
+        ("disk-full=0.25@cycle:1-2", Faults(disk_full=CycleSpan(0.25, 1, 2))),
         ("churn=lognormal(2,1)", Faults(churn=Sessions(2.0, 1.0))),
         ("churn=lognormal(0, 0.5)", Faults(churn=Sessions(0.0, 0.5))),
     ],
@@ -52,7 +52,7 @@ def test_faults_can_be_combined() -> None:
     inputs = ["loss=0.3", "duplicate=0.05", "delay=50ms±20ms", "kill=0.33@cycle:20", "restart=1@cycle:20"]
     parsed = Faults.parse(inputs)
     assert (parsed.loss, parsed.duplicate, parsed.delay, parsed.delay_spread) == (0.3, 0.05, 0.05, 0.02)
-    assert (parsed.kill, parsed.restart) == (AtCycle(0.33, 20), AtCycle(1.0, 20))
+    assert (parsed.kill, parsed.restart) == (CycleEvent(0.33, 20), CycleEvent(1.0, 20))
     assert Faults.parse([inputs[4], inputs[3]]) == Faults.parse(inputs[3:])
     assert Faults.parse([]) == Faults()
 
@@ -81,7 +81,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("specification", WRONG)
-def test_every_invalid_form_is_answered_with_a_valid_one(specification: str) -> None:
+def test_invalid_fault_specification_shows_valid_example(specification: str) -> None:
     with pytest.raises(UsageError) as wrong:
         Faults.parse([specification])
     message = str(wrong.value)
@@ -109,7 +109,7 @@ def test_incompatible_faults_are_refused(specifications: list[str]) -> None:
         Faults.parse(specifications)
 
 
-def test_a_typo_is_answered_with_a_suggestion() -> None:
+def test_misspelt_fault_gets_a_suggestion() -> None:
     with pytest.raises(UsageError, match=r"write it like duplicate=0\.05$"):
         Faults.parse(["dupliacte=0.1"])
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sottovoce_lab.simulator import TOPOLOGIES, mixing_facts, out_peers
+from sottovoce_lab.simulator import TOPOLOGIES, describe_mixing, out_peers
 from sottovoce_lab.simulator.mixing import metropolis, rotation, spectral_gap, uniform_columns
 
 
@@ -16,7 +16,7 @@ def test_metropolis_weights_match_hand_computation() -> None:
 
 
 @pytest.mark.parametrize("name", [*TOPOLOGIES, "random-regular(3)"])
-def test_weights_lose_nothing_and_undirected_ones_preserve_agreement(name: str) -> None:
+def test_mixing_matrices_are_stochastic_and_undirected_ones_symmetric(name: str) -> None:
     for agents in (2, 4, 10, 16):
         peers = out_peers(name, agents) if name != "random-regular(3)" or agents > 3 else [[1], [0]]
         for W in (uniform_columns(peers), rotation(peers)):
@@ -49,14 +49,14 @@ def test_a_rotation_visits_one_peer_after_another() -> None:
 
 
 @pytest.mark.parametrize("agents", [3, 8, 21])
-def test_a_ring_s_and_a_full_graph_s_gap(agents: int) -> None:
+def test_spectral_gap_of_ring_and_full_graph(agents: int) -> None:
     # a ring's circulant matrix has the eigenvalues (1 + 2cos(2πk/n))/3; a full graph averages at once
     values = np.sort(np.abs((1 + 2 * np.cos(2 * np.pi * np.arange(agents) / agents)) / 3))
     assert spectral_gap(metropolis(out_peers("ring", agents))) == pytest.approx(1 - values[-2], abs=1e-12)
     assert spectral_gap(metropolis(out_peers("full", agents))) == pytest.approx(1, abs=1e-12)
 
 
-def test_the_exponential_graph_s_gap() -> None:
+def test_spectral_gap_of_exponential_graph() -> None:
     """A power of two averages exactly in one rotation (Assran et al. 2019, appendix A); others nearly do."""
     assert spectral_gap(rotation(out_peers("exponential", 16))) == pytest.approx(1, abs=1e-12)
     # circulant: the eigenvalues are products of (1 + ω^(k 2^j))/2 over j
@@ -65,7 +65,7 @@ def test_the_exponential_graph_s_gap() -> None:
     assert spectral_gap(rotation(out_peers("exponential", 20))) == pytest.approx(1 - values[-2], abs=1e-12)
 
 
-def test_the_gap_is_the_speed_of_agreement() -> None:
+def test_spectral_gap_bounds_convergence_rate() -> None:
     W = metropolis(out_peers("random-regular(4)", 30, 2))
     x = np.random.default_rng(0).normal(size=30)
     x -= x.mean()
@@ -76,17 +76,17 @@ def test_the_gap_is_the_speed_of_agreement() -> None:
 
 
 def test_graph_facts_for_a_report() -> None:
-    assert mixing_facts("star", out_peers("star", 4)) == {
+    assert describe_mixing("star", out_peers("star", 4)) == {
         "weights": "metropolis",
         "spectral_gap": pytest.approx(0.25),
         "degree_min": 1,
         "degree_max": 3,
     }
-    assert mixing_facts("exponential", out_peers("exponential", 20))["weights"] == "push-sum"
-    assert mixing_facts("disconnected", out_peers("disconnected", 3))["spectral_gap"] == pytest.approx(0)
-    assert mixing_facts("ring", [[]])["spectral_gap"] == 1.0
-    many = mixing_facts("ring", out_peers("ring", 1001))
+    assert describe_mixing("exponential", out_peers("exponential", 20))["weights"] == "push-sum"
+    assert describe_mixing("disconnected", out_peers("disconnected", 3))["spectral_gap"] == pytest.approx(0)
+    assert describe_mixing("ring", [[]])["spectral_gap"] == 1.0
+    many = describe_mixing("ring", out_peers("ring", 1001))
     assert (many["spectral_gap"], many["degree_min"]) == (None, 2)
-    assert set(mixing_facts("newscast", out_peers("newscast", 5)).values()) == {"push-sum", None}
+    assert set(describe_mixing("newscast", out_peers("newscast", 5)).values()) == {"push-sum", None}
     for name in TOPOLOGIES:
-        json.dumps(mixing_facts(name, out_peers(name, 5)), allow_nan=False)
+        json.dumps(describe_mixing(name, out_peers(name, 5)), allow_nan=False)

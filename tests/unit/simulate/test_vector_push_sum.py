@@ -46,7 +46,7 @@ def by_agents(cycles: int, peers: list[list[int]]) -> list[PushSumState]:
 
 
 @pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full", "disconnected"])
-def test_it_equals_the_state_machine(topology: str) -> None:
+def test_vector_push_sum_equals_state_machine(topology: str) -> None:
     peers = out_peers(topology, AGENTS)
     fleet = PushSumFleet(SCHEDULE, START, peers, release_gradients)
     for cycle in range(1, 8):

@@ -6,9 +6,9 @@ from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import ConfigError
 from sottovoce_lab.experiments.fleet import assemble
-from sottovoce_lab.experiments.models import FittedFromSums
+from sottovoce_lab.experiments.models import SumModels
 from sottovoce_lab.experiments.run import run_fleet
-from sottovoce_lab.experiments.settings import settings
+from sottovoce_lab.experiments.settings import build_settings
 from sottovoce_lab.simulator.vector import Engine, MixedSums
 from sottovoce_lab.testbed.progress import Watcher
 
@@ -17,7 +17,7 @@ from tests.support.devices import some_records
 NODES = 17
 
 
-def test_parts_match_push_sum_forwards() -> None:
+def test_mean_weights_match_simulated_push_sum() -> None:
     state = MixedSums(NODES, 10)
     engine = Engine(state, seed=3)
     masses = np.eye(NODES)  # each device's part of each other's mass
@@ -37,7 +37,7 @@ def test_a_fleet_ends_with_the_model_for_all_records() -> None:
     features, labels = some_records(260, 3)
     data = DataSet("some", Records(features, labels), 3, (np.zeros(4), np.ones(4)), None)
     fleet = assemble(
-        settings({"agents": 200, "cycles": 40, "evaluate.every": 20, "learner.mixing": "push-sum"}, "here"), data
+        build_settings({"agents": 200, "cycles": 40, "evaluate.every": 20, "learner.mixing": "push-sum"}, "here"), data
     )
     document, _ = run_fleet(fleet, Watcher())
     packed, values = PackedMoments(fleet.scheme, 1), fleet.released_values()
@@ -47,7 +47,7 @@ def test_a_fleet_ends_with_the_model_for_all_records() -> None:
     engine = Engine(state, seed=1)
     for _ in range(40):
         engine.step()
-    models, _ = FittedFromSums(state, packed, values).for_devices(np.arange(3))
+    models, _ = SumModels(state, packed, values).for_devices(np.arange(3))
     assert models.reshape(3, -1) == pytest.approx(np.tile(everything, (3, 1)), abs=3e-4)
 
 
@@ -61,4 +61,4 @@ def test_a_fleet_ends_with_the_model_for_all_records() -> None:
 )
 def test_models_that_cannot_be_mixed_as_sums_are_refused(beside: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        settings({"learner.mixing": "push-sum", **beside}, "here")
+        build_settings({"learner.mixing": "push-sum", **beside}, "here")

@@ -12,32 +12,34 @@ from sottovoce.errors import ExitCode, IdentityError, NetworkError, UsageError
 from sottovoce.identity.invitation import read_bundle
 from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce_lab.testbed.containers import __main__ as parts
-from sottovoce_lab.testbed.containers.device import join_and_configure, variant_of
+from sottovoce_lab.testbed.containers.device import build_variant, join_and_configure
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet
 from sottovoce_lab.testbed.containers.places import claim, make_ready, places, wait_until_ready
 from sottovoce_lab.testbed.containers.prepare import prepare
-from sottovoce_lab.testbed.containers.settings import ContainerSettings, faults_of
+from sottovoce_lab.testbed.containers.settings import ContainerSettings, read_faults
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport
 
 from tests.support.devices import some_records
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> ContainerSettings:
+def container_settings(tmp_path: Path) -> ContainerSettings:
     features, labels = some_records(60, 1)
     np.savez(tmp_path / "records.npz", X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return ContainerSettings.read({"SOTTOVOCE_AGENTS": "3", "SOTTOVOCE_DATA": f"npz:{tmp_path / 'records.npz'}"})
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
+def shared_directory(tmp_path: Path) -> Path:
     for name in ("authority", "broker", "places"):
         (tmp_path / name).mkdir()
     return tmp_path
 
 
-def prepare_slots(asked: ContainerSettings, shared: Path) -> int:
-    return prepare(asked, shared / "authority", shared / "broker", shared / "places")
+def prepare_slots(container_settings: ContainerSettings, shared_directory: Path) -> int:
+    return prepare(
+        container_settings, shared_directory / "authority", shared_directory / "broker", shared_directory / "places"
+    )
 
 
 def test_the_default_is_a_dozen_devices_with_both_transports() -> None:
@@ -68,29 +70,29 @@ def test_impossible_values_are_refused_by_name(name: str, value: str) -> None:
 
 
 def test_only_message_faults_are_supported() -> None:
-    assert faults_of({}) == []
-    assert faults_of({"SOTTOVOCE_FAULTS": " loss=0.3 delay=100ms "}) == ["loss=0.3", "delay=100ms"]
+    assert read_faults({}) == []
+    assert read_faults({"SOTTOVOCE_FAULTS": " loss=0.3 delay=100ms "}) == ["loss=0.3", "delay=100ms"]
     for word in ("kill=0.5@cycle:3", "partition=0.5@cycle:1-2", "broker-kill=1s@cycle:2"):
         with pytest.raises(UsageError, match="use the container engine"):
-            faults_of({"SOTTOVOCE_FAULTS": f"loss=0.1 {word}"})
+            read_faults({"SOTTOVOCE_FAULTS": f"loss=0.1 {word}"})
     with pytest.raises(UsageError, match="unknown fault"):
-        faults_of({"SOTTOVOCE_FAULTS": "rain"})
+        read_faults({"SOTTOVOCE_FAULTS": "rain"})
 
 
 def test_an_agent_with_faults_has_a_faulty_transport() -> None:
     inner = MemoryTransport(Exchange(), "a", "here")
-    assert isinstance(variant_of(["loss=0.3"], 1).transport(inner), FaultyTransport)
-    assert variant_of([], 1) == Variant()
+    assert isinstance(build_variant(["loss=0.3"], 1).transport(inner), FaultyTransport)
+    assert build_variant([], 1) == Variant()
 
 
 def test_every_device_gets_a_bundle_and_a_share_and_the_broker_its_directory(
-    asked: ContainerSettings, shared: Path
+    container_settings: ContainerSettings, shared_directory: Path
 ) -> None:
-    assert prepare_slots(asked, shared) == 3
-    result = wait_until_ready(shared / "places", 0.0)
+    assert prepare_slots(container_settings, shared_directory) == 3
+    result = wait_until_ready(shared_directory / "places", 0.0)
     assert len({read_bundle(index.bundle).id for index in result}) == 3
     assert sum(len(np.load(index.records)["y"]) for index in result) == 48, "a fifth is held back"
-    assert "/etc/mosquitto/sottovoce/acl" in (shared / "broker/sottovoce/mosquitto.conf").read_text()
+    assert "/etc/mosquitto/sottovoce/acl" in (shared_directory / "broker/sottovoce/mosquitto.conf").read_text()
     for index in result:
         table = tomllib.loads(index.template.read_text())
         assert table["transport"]["use"] == ["grpc", "mqtt"]
@@ -98,16 +100,18 @@ def test_every_device_gets_a_bundle_and_a_share_and_the_broker_its_directory(
         assert "metrics" not in table["observe"]
 
 
-def test_preparing_again_changes_nothing(asked: ContainerSettings, shared: Path) -> None:
-    prepare_slots(asked, shared)
-    bundles = [slot.bundle.read_bytes() for slot in places(shared / "places", 3)]
-    assert prepare_slots(asked, shared) == 3
-    assert [slot.bundle.read_bytes() for slot in places(shared / "places", 3)] == bundles
+def test_preparing_again_changes_nothing(container_settings: ContainerSettings, shared_directory: Path) -> None:
+    prepare_slots(container_settings, shared_directory)
+    bundles = [slot.bundle.read_bytes() for slot in places(shared_directory / "places", 3)]
+    assert prepare_slots(container_settings, shared_directory) == 3
+    assert [slot.bundle.read_bytes() for slot in places(shared_directory / "places", 3)] == bundles
 
 
-def test_a_device_joins_once_and_learns_its_address_at_every_start(asked: ContainerSettings, shared: Path) -> None:
-    prepare_slots(asked, shared)
-    slot = places(shared / "places", 3)[1]
+def test_a_device_joins_once_and_learns_its_address_at_every_start(
+    container_settings: ContainerSettings, shared_directory: Path
+) -> None:
+    prepare_slots(container_settings, shared_directory)
+    slot = places(shared_directory / "places", 3)[1]
     config = join_and_configure(slot, "10.0.0.7")
     assert (config.transport.listen, config.transport.announce) == ("0.0.0.0:7400", "10.0.0.7:7400")
     assert (slot.state / "identity").is_dir()
@@ -117,12 +121,14 @@ def test_a_device_joins_once_and_learns_its_address_at_every_start(asked: Contai
     assert load(slot.config).agent.state == slot.state
 
 
-def test_metrics_are_served_on_request(shared: Path, tmp_path: Path, asked: ContainerSettings) -> None:
-    asked = ContainerSettings.read(
-        {"SOTTOVOCE_AGENTS": "1", "SOTTOVOCE_DATA": asked.options.data, "SOTTOVOCE_METRICS": "yes"}
+def test_metrics_are_served_on_request(
+    shared_directory: Path, tmp_path: Path, container_settings: ContainerSettings
+) -> None:
+    container_settings = ContainerSettings.read(
+        {"SOTTOVOCE_AGENTS": "1", "SOTTOVOCE_DATA": container_settings.options.data, "SOTTOVOCE_METRICS": "yes"}
     )
-    prepare_slots(asked, shared)
-    assert load(places(shared / "places", 1)[0].template).observe.metrics == "0.0.0.0:9464"
+    prepare_slots(container_settings, shared_directory)
+    assert load(places(shared_directory / "places", 1)[0].template).observe.metrics == "0.0.0.0:9464"
 
 
 def test_a_slot_belongs_to_one_container_permanently(tmp_path: Path) -> None:
@@ -134,38 +140,45 @@ def test_a_slot_belongs_to_one_container_permanently(tmp_path: Path) -> None:
         claim(result, "four")
 
 
-def test_incomplete_slots_are_waited_for(tmp_path: Path) -> None:
+def test_waiting_for_incomplete_slots(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="service `fleet`"):
         wait_until_ready(tmp_path, 0.0)
     make_ready(tmp_path, 2)
     assert [slot.index for slot in wait_until_ready(tmp_path, 0.0)] == [0, 1]
 
 
-def test_a_fleet_with_a_missing_device_is_incomplete(asked: ContainerSettings, shared: Path) -> None:
-    prepare_slots(asked, shared)
-    join_and_configure(places(shared / "places", 3)[0], "10.0.0.7")
+def test_a_fleet_with_a_missing_device_is_incomplete(
+    container_settings: ContainerSettings, shared_directory: Path
+) -> None:
+    prepare_slots(container_settings, shared_directory)
+    join_and_configure(places(shared_directory / "places", 3)[0], "10.0.0.7")
     with pytest.raises(NetworkError, match="no device joined at 001, 002"):
-        ContainerFleet(shared / "places", 3, 0.0)
+        ContainerFleet(shared_directory / "places", 3, 0.0)
 
 
-def test_a_container_that_does_not_answer_is_named(asked: ContainerSettings, shared: Path) -> None:
-    prepare_slots(asked, shared)
-    for slot in places(shared / "places", 3):
+def test_a_container_that_does_not_answer_is_named(
+    container_settings: ContainerSettings, shared_directory: Path
+) -> None:
+    prepare_slots(container_settings, shared_directory)
+    for slot in places(shared_directory / "places", 3):
         join_and_configure(slot, "10.0.0.7")
         slot.faults.write_text("loss=0.3\n" if slot.index else "")
-    fleet = ContainerFleet(shared / "places", 3, 0.0)
+    fleet = ContainerFleet(shared_directory / "places", 3, 0.0)
     assert fleet.faults == {"loss=0.3": 2}
     with pytest.raises(NetworkError, match="agent-000, agent-001, agent-002 did not answer"):
         fleet.start(lambda ready, of: None)
 
 
-def test_each_part_is_named_and_reports_what_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared: Path, asked: ContainerSettings
+def test_container_entry_point(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shared_directory: Path,
+    container_settings: ContainerSettings,
 ) -> None:
     for name in ("AUTHORITY", "BROKER"):
-        monkeypatch.setattr(parts, name, shared / name.lower())
-    monkeypatch.setattr(parts, "ROOT", shared / "places")
-    monkeypatch.setenv("SOTTOVOCE_DATA", asked.options.data)
+        monkeypatch.setattr(parts, name, shared_directory / name.lower())
+    monkeypatch.setattr(parts, "ROOT", shared_directory / "places")
+    monkeypatch.setenv("SOTTOVOCE_DATA", container_settings.options.data)
     monkeypatch.setenv("SOTTOVOCE_AGENTS", "2")
     assert parts.main(["prepare"]) == ExitCode.DONE
     assert "2 places are ready" in capsys.readouterr().out

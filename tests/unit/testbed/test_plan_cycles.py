@@ -7,7 +7,7 @@ import pytest
 from sottovoce.data import DataSet
 from sottovoce.data.dataset import assemble_dataset
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.run_spec import run_spec
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 
 def records(count: int) -> DataSet:
@@ -31,10 +31,10 @@ def records(count: int) -> DataSet:
     ],
 )
 def test_cycles_follow_the_steps_unless_cycles_are_set(keys: dict[str, Any], cycles: int, steps: int) -> None:
-    planned = plan(run_spec({"agents": 4, "data": "made", **keys}, "test").options(), records(1500))
+    planned = plan(build_run_spec({"agents": 4, "data": "made", **keys}, "test").options(), records(1500))
     assert planned.options.cycles == cycles
     assert getattr(planned.config.learner, "steps", None) == steps
 
 
 def test_few_records_need_no_more_cycles() -> None:
-    assert plan(run_spec({"agents": 4, "data": "made"}, "test").options(), records(200)).options.cycles == 60
+    assert plan(build_run_spec({"agents": 4, "data": "made"}, "test").options(), records(200)).options.cycles == 60

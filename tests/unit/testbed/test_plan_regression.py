@@ -9,7 +9,7 @@ from sottovoce.errors import ConfigError
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
-from sottovoce_lab.testbed.run_facts import shared_records, unpaid_value_warnings
+from sottovoce_lab.testbed.run_facts import shared_record_warnings, unpaid_value_warnings
 
 from tests.support.loads import meters_file
 
@@ -23,25 +23,25 @@ def make_plan(data: str, **changes: Any) -> Plan:
     return plan(Options(**{**usual, **changes}))
 
 
-def test_each_agent_has_a_separate_meter_and_days_are_held_out(tmp_path: Path) -> None:
+def test_each_agent_gets_one_meter_and_days_are_held_out(tmp_path: Path) -> None:
     result = make_plan(meters_file(tmp_path, meters=5, days=8), settings={"privacy.unit": "window"})
     assert (result.model, result.classes, result.transform) == ("ridge", 1, "none")
     assert result.options.partition == "one-group"
     assert result.windows == (0, 5)
-    assert result.data("npz:x", "npz:y")["windows"] == [0, 5]
+    assert result.data_table("npz:x", "npz:y")["windows"] == [0, 5]
     assert len({len(raw) for raw in result.raw}) > 1, "readings are missing here and there"
     assert result.target is not None
     assert len(result.target.baselines["persistence"]) == len(result.test)
-    assert [word for word in shared_records(result) if "reading" in word] == []
+    assert [word for word in shared_record_warnings(result) if "reading" in word] == []
     assert any("mae_least_squares" in word for word in unpaid_value_warnings(result))
 
 
 def test_a_record_is_not_a_reading_and_the_report_says_so(tmp_path: Path) -> None:
     spec = meters_file(tmp_path, meters=3, days=4)
-    (warning,) = shared_records(make_plan(spec))
+    (warning,) = shared_record_warnings(make_plan(spec))
     assert "up to 5 records" in warning
     assert "privacy.unit=window" in warning
-    assert shared_records(make_plan(spec, epsilon=None)) == []
+    assert shared_record_warnings(make_plan(spec, epsilon=None)) == []
 
 
 def test_the_command_line_takes_precedence_over_the_task(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_command_line_takes_precedence_over_the_task(tmp_path: Path) -> None
         make_plan(spec, settings={"data.transform": "centred-unit"})
 
 
-def test_without_a_test_split_records_are_held_out_and_nothing_is_compared(tmp_path: Path) -> None:
+def test_without_test_split_records_are_held_out_without_baselines(tmp_path: Path) -> None:
     result = make_plan(meters_file(tmp_path, meters=3, days=4) + "&test=0")
     assert result.target is not None
     assert dict(result.target.baselines) == {}

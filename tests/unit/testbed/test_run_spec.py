@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, UsageError
-from sottovoce_lab.testbed.run_spec import ENGINES, combinations, override_values, run_spec
+from sottovoce_lab.testbed.run_spec import ENGINES, build_run_spec, combinations, override_values
 
 
 def test_omitted_keys_have_the_learner_s_defaults() -> None:
-    spec = run_spec({}, "x")
+    spec = build_run_spec({}, "x")
     assert (spec.engine, spec.learner, spec.epsilon) == ("events", "clipd2p", None)
     requested = spec.options()
     assert (requested.epsilon, requested.topology, requested.transport, requested.settings) == (
@@ -18,9 +18,9 @@ def test_omitted_keys_have_the_learner_s_defaults() -> None:
         "memory",
         {},
     )
-    noiseless = run_spec({"learner": "push-sum"}, "x").options()
+    noiseless = build_run_spec({"learner": "push-sum"}, "x").options()
     assert noiseless.epsilon is None
-    assert run_spec({"learner": "pdsl", "epsilon": math.inf}, "x").options().topology == "full"
+    assert build_run_spec({"learner": "pdsl", "epsilon": math.inf}, "x").options().topology == "full"
 
 
 def test_short_and_long_names_are_the_same_key() -> None:
@@ -36,14 +36,14 @@ def test_short_and_long_names_are_the_same_key() -> None:
         "learner.name": "golf", "learner.model": "pegasos", "privacy.epsilon": 3, "privacy.delta": 1e-6,
         "data.source": "synthetic", "data.partition": "iid",
     }  # fmt: skip
-    assert run_spec(short, "x") == run_spec(long, "x")
+    assert build_run_spec(short, "x") == build_run_spec(long, "x")
     assert override_values(short, {"learner.name": "pdsl"})["learner.name"] == "pdsl"
     assert "learner" not in override_values(short, {"learner.name": "pdsl"})
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_the_same_fleet(engine: str) -> None:
-    requested = run_spec({"engine": engine, "agents": 5, "seed": 3, "topology": "newscast"}, "x")
+    requested = build_run_spec({"engine": engine, "agents": 5, "seed": 3, "topology": "newscast"}, "x")
     if engine in ("vector", "events", "memory"):
         with pytest.raises(UsageError, match="newscast samples peers over real sockets"):
             requested.options()
@@ -53,15 +53,18 @@ def test_every_engine_has_the_same_fleet(engine: str) -> None:
 
 def test_the_vector_engine_s_faults_work_on_all_engines() -> None:
     table = {"faults.drop": 0.2, "faults.delay": [1, 3], "faults.churn": "lognormal(2,1)", "period": 0.5}
-    faults = run_spec(table, "x").options().faults
+    faults = build_run_spec(table, "x").options().faults
     assert (faults.loss, faults.delay, faults.delay_spread) == (0.2, 1.0, 0.5)
-    assert run_spec(table, "x").faults == run_spec({"faults": list(run_spec(table, "x").faults)}, "x").faults
-    assert run_spec({"faults": "loss=0.1"}, "x").faults == ("loss=0.1",)
-    assert run_spec({"faults.delay": 2}, "x").options().faults.delay == 2.0
+    assert (
+        build_run_spec(table, "x").faults
+        == build_run_spec({"faults": list(build_run_spec(table, "x").faults)}, "x").faults
+    )
+    assert build_run_spec({"faults": "loss=0.1"}, "x").faults == ("loss=0.1",)
+    assert build_run_spec({"faults.delay": 2}, "x").options().faults.delay == 2.0
 
 
 def test_synthetic_data_have_their_size() -> None:
-    assert run_spec({"data": "synthetic", "data.features": 5}, "x").data == "synthetic#features=5"
+    assert build_run_spec({"data": "synthetic", "data.features": 5}, "x").data == "synthetic#features=5"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_synthetic_data_have_their_size() -> None:
 )
 def test_invalid_values_are_named(values: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error) as refused:
-        run_spec(values, "x")
+        build_run_spec(values, "x")
     assert says in str(refused.value)
 
 

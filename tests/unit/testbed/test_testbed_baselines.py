@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce_lab.testbed.baselines import Baselines, baselines
+from sottovoce_lab.testbed.baselines import Baselines, compute_baselines
 from sottovoce_lab.testbed.measure import Errors, Measures
 
 RNG = np.random.default_rng(3)
@@ -16,7 +16,7 @@ def records(count: int, classes: tuple[int, ...] = (0, 1)) -> Records:
 
 def test_a_device_with_both_classes_exceeds_one_with_a_single_class() -> None:
     test = records(200)
-    both, one = baselines([records(40)], test), baselines([records(40, (0,))], test)
+    both, one = compute_baselines([records(40)], test), compute_baselines([records(40, (0,))], test)
     assert both is not None
     assert one is not None
     assert both.own_data == 1.0
@@ -25,11 +25,11 @@ def test_a_device_with_both_classes_exceeds_one_with_a_single_class() -> None:
 
 
 def test_devices_without_records_do_not_count() -> None:
-    result = baselines([records(0), records(40), records(0)], records(50))
+    result = compute_baselines([records(0), records(40), records(0)], records(50))
     assert result is not None
     assert result.own_data == 1.0
-    assert baselines([records(0)], records(50)) is None
-    assert baselines([records(5)], records(0)) is None
+    assert compute_baselines([records(0)], records(50)) is None
+    assert compute_baselines([records(5)], records(0)) is None
 
 
 def test_only_results_below_a_baseline_cause_a_warning() -> None:

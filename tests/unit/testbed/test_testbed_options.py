@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sottovoce.errors import ConfigError, PrivacyError, SottovoceError, UsageError
 from sottovoce_lab.simulator import Faults
-from sottovoce_lab.testbed.options import Options, settings
+from sottovoce_lab.testbed.options import Options, parse_settings
 
 from tests.support.command import run_here
 
@@ -57,11 +57,11 @@ def test_an_impossible_option_is_refused_with_a_hint(changes: dict[str, Any], wo
 
 
 @pytest.mark.parametrize("value", [None, False, "no", "False", 0, 1, "true", [True]])
-def test_only_true_allows_unproved_learners(value: Any) -> None:
+def test_allow_unproved_requires_true(value: Any) -> None:
     with pytest.raises(PrivacyError, match="adds no noise, so no ε holds for it"):
         options(learner="push-sum", settings={} if value is None else {"privacy.allow_unproved": value})
     allowed = options(learner="push-sum", settings={"privacy.allow_unproved": True})
-    assert allowed.noiseless
+    assert allowed.is_noiseless
     assert allowed.budget.epsilon is None
 
 
@@ -83,7 +83,7 @@ def test_only_true_allows_unproved_learners(value: Any) -> None:
 )
 def test_an_invalid_setting_is_refused_with_a_hint(assignment: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        settings([assignment])
+        parse_settings([assignment])
     completed = run_here("testbed", "--transport", "memory", "--set", assignment)
     assert (completed.code, completed.err.count("\n")) == (2, 1)
     assert words in completed.err
@@ -107,7 +107,9 @@ def test_an_invalid_fault_is_refused_with_an_example(fault: str, words: str) -> 
 
 
 def test_settings_are_toml_values_or_words() -> None:
-    result = settings(["learner.clip=0.5", "data.bounds=[0, 1]", "data.partition=dirichlet(0.25)", "learner.steps=3"])
+    result = parse_settings(
+        ["learner.clip=0.5", "data.bounds=[0, 1]", "data.partition=dirichlet(0.25)", "learner.steps=3"]
+    )
     assert result == {
         "learner.clip": 0.5,
         "data.bounds": [0, 1],
@@ -137,7 +139,7 @@ def test_the_last_cycles_only_mix(cycles: int, agents: int, steps: int) -> None:
     assert make_options(cycles=cycles, agents=agents).learner.steps == steps
 
 
-def test_no_refusal_has_the_exit_code_of_a_defect() -> None:
+def test_refusals_do_not_exit_as_internal_errors() -> None:
     for changes in ({"agents": 0}, {"learner": "push-sum"}):
         with pytest.raises(SottovoceError) as error:
             options(**changes)

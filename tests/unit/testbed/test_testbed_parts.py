@@ -12,7 +12,7 @@ from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import process
-from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
+from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reachability
 from sottovoce_lab.testbed.measure import Measures
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 
@@ -56,7 +56,7 @@ class Counting:
 async def count_attempts(faults: Faults, count: int, seed: int = 1) -> tuple[Counting, int]:
     """Return how many messages arrived, and how many attempts failed."""
     inner = Counting()
-    transport, failed = FaultyTransport(inner, faults, seed, Reach()), 0
+    transport, failed = FaultyTransport(inner, faults, seed, Reachability()), 0
     for i in range(count):
         try:
             assert await transport.deliver(PEER, b"%d" % i, 1.0) == b"receipt"
@@ -98,7 +98,7 @@ async def test_messages_are_delayed_by_the_given_time(monkeypatch: pytest.Monkey
 
 async def test_delayed_messages_are_overtaken_by_their_own_retries_and_still_arrive() -> None:
     inner = Counting()
-    transport, stored, straight = FaultyTransport(inner, Faults(reorder=0.5), 1, Reach()), list[str](), 0
+    transport, stored, straight = FaultyTransport(inner, Faults(reorder=0.5), 1, Reachability()), list[str](), 0
     for i in range(40):
         while len(set(inner.sent)) == i:  # the delayed message may end as well
             try:
@@ -118,7 +118,7 @@ async def test_delayed_messages_are_overtaken_by_their_own_retries_and_still_arr
 
 async def test_messages_still_delayed_at_the_end_are_lost() -> None:
     inner = Counting()
-    transport = FaultyTransport(inner, Faults(reorder=1.0), 1, Reach())
+    transport = FaultyTransport(inner, Faults(reorder=1.0), 1, Reachability())
     with pytest.raises(DeliveryFailed):
         await transport.deliver(PEER, b"late", 3600.0)
     await transport.stop(0.0)
@@ -126,18 +126,18 @@ async def test_messages_still_delayed_at_the_end_are_lost() -> None:
 
 
 async def test_nothing_crosses_a_partition_in_either_direction_until_it_ends() -> None:
-    reach, answers = Reach(), list[bytes]()
+    reach, answers = Reachability(), list[bytes]()
     inner = Counting()
     transport = FaultyTransport(inner, Faults(), 1, reach)
     other = Peer("q" * 32, "127.0.0.1:2", "q.fleet.internal")
-    reach.lost = frozenset([PEER.id])
+    reach.unreachable_peers = frozenset([PEER.id])
     with pytest.raises(DeliveryFailed, match=r"the message was cut off on purpose \(--fault partition\)"):
         await transport.deliver(PEER, b"1", 1.0)
     answers.append(await transport.deliver(other, b"2", 1.0))
-    reach.lost = frozenset()
+    reach.unreachable_peers = frozenset()
     answers.append(await transport.deliver(PEER, b"3", 1.0))
     assert inner.sent == [b"2", b"3"]
-    inner.meanwhile = lambda: setattr(reach, "lost", frozenset([PEER.id]))
+    inner.meanwhile = lambda: setattr(reach, "unreachable_peers", frozenset([PEER.id]))
     with pytest.raises(DeliveryFailed, match="the answer was cut off"):
         await transport.deliver(PEER, b"4", 1.0)
     assert inner.sent == [b"2", b"3", b"4"]
@@ -145,7 +145,7 @@ async def test_nothing_crosses_a_partition_in_either_direction_until_it_ends() -
 
 
 def test_the_listener_belongs_to_the_real_transport() -> None:
-    assert FaultyTransport(Counting(), Faults(), 0, Reach()).listener() == Listener(3, 1)
+    assert FaultyTransport(Counting(), Faults(), 0, Reachability()).listener() == Listener(3, 1)
 
 
 @pytest.mark.parametrize("name, listen", [("by-hand", "127.0.0.1"), ("testbed-1", "0.0.0.0")])

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sottovoce.kernels.profile import Profile
 from sottovoce.kernels.softmax import Softmax
-from sottovoce_lab.testbed.errors_of_mean import ErrorMeter
 from sottovoce_lab.testbed.gradient_bound import longest_gradient
+from sottovoce_lab.testbed.mean_errors import ErrorMeter
 
 
 def test_errors_are_relative_to_the_true_mean_of_all_vectors() -> None:
     """Mean (1, 1); clipped at 2, (4, 0) becomes (2, 0) and the mean (1/2, 1)."""
     meter = ErrorMeter(np.array([[4.0, 0.0], [-2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]), Profile(2, 2.0), 3.0)
-    result = meter.final([np.array([1.0, 1.0]), np.array([1.0, 3.0])])
+    result = meter.measure_all([np.array([1.0, 1.0]), np.array([1.0, 3.0])])
     assert result.rmse_mean == pytest.approx((0 + np.sqrt(2)) / 2)
     assert result.rmse_max == pytest.approx(np.sqrt(2))
     assert result.mae_mean == pytest.approx((0 + 1) / 2)

@@ -9,7 +9,7 @@ from sottovoce_lab.simulator.vector.churn import Churn, LogNormal, mean_session
 
 def watch_sessions(law: LogNormal, nodes: int, cycles: int, seed: int = 0) -> np.ndarray:
     churn = Churn(nodes, law, np.random.default_rng(seed))
-    return np.array([churn.at(cycle).copy() for cycle in range(cycles)])
+    return np.array([churn.advance_to(cycle).copy() for cycle in range(cycles)])
 
 
 def test_without_churn_all_devices_are_always_online() -> None:

@@ -20,7 +20,7 @@ class Ledger:
         self.delays: list[int] = []
         self.receivers: list[int] = []
 
-    def sent(self) -> tuple[NDArray[np.int64], ...]:
+    def build_messages(self) -> tuple[NDArray[np.int64], ...]:
         self.clock += 1
         return (np.full(self.nodes, self.clock),)
 
@@ -163,9 +163,9 @@ def test_records_reach_all_devices_and_are_counted_once_each() -> None:
     engine = Engine(stores, seed=9)
     while not all(stores.stored_owners(node).all() for node in range(300)):
         engine.step()
-        assert stores.copied + 300 == sum(int(stores.stored_owners(node).sum()) for node in range(300))
+        assert stores.transferred_records + 300 == sum(int(stores.stored_owners(node).sum()) for node in range(300))
     assert engine.cycle < 30  # about log₂ n + ln n
-    assert stores.copied == 300 * 299
+    assert stores.transferred_records == 300 * 299
     assert stores.message_bytes == 38
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulator.vector import PEERS, peers_named
+from sottovoce_lab.simulator.vector import PEERS, create_peers
 
 NODES = 50
 ALL = np.ones(NODES, dtype=np.bool_)
@@ -11,7 +11,7 @@ ALL = np.ones(NODES, dtype=np.bool_)
 
 @pytest.mark.parametrize("name", PEERS)
 def test_no_device_sends_to_itself_or_to_an_unknown_device(name: str) -> None:
-    peers = peers_named(name, NODES, 0.0, np.random.default_rng(0))
+    peers = create_peers(name, NODES, 0.0, np.random.default_rng(0))
     for _ in range(20):
         drawn = peers.draw(ALL)
         assert ((drawn >= 0) & (drawn < NODES)).all()
@@ -20,12 +20,12 @@ def test_no_device_sends_to_itself_or_to_an_unknown_device(name: str) -> None:
 
 @pytest.mark.parametrize("name", PEERS)
 def test_a_single_device_has_no_peer(name: str) -> None:
-    assert peers_named(name, 1, 0.0, np.random.default_rng(0)).draw(ALL[:1]).tolist() == [-1]
+    assert create_peers(name, 1, 0.0, np.random.default_rng(0)).draw(ALL[:1]).tolist() == [-1]
 
 
 @pytest.mark.parametrize("name", ["uniform", "full", "newscast"])
 def test_all_devices_are_drawn_equally_often(name: str) -> None:
-    peers = peers_named(name, NODES, 0.0, np.random.default_rng(1))
+    peers = create_peers(name, NODES, 0.0, np.random.default_rng(1))
     counts = np.zeros(NODES)
     for _ in range(2000):
         counts += np.bincount(peers.draw(ALL), minlength=NODES)
@@ -33,8 +33,8 @@ def test_all_devices_are_drawn_equally_often(name: str) -> None:
 
 
 def test_graphs_use_only_their_edges() -> None:
-    ring = peers_named("ring", NODES, 0.0, np.random.default_rng(2))
-    exponential = peers_named("exponential", NODES, 0.0, np.random.default_rng(2))
+    ring = create_peers("ring", NODES, 0.0, np.random.default_rng(2))
+    exponential = create_peers("exponential", NODES, 0.0, np.random.default_rng(2))
     for _ in range(20):
         assert set(np.unique((ring.draw(ALL) - np.arange(NODES)) % NODES)) <= {1, NODES - 1}
         assert set(np.unique((exponential.draw(ALL) - np.arange(NODES)) % NODES)) <= {1, 2, 4, 8, 16, 32}
@@ -42,9 +42,9 @@ def test_graphs_use_only_their_edges() -> None:
 
 def test_two_devices_know_each_other() -> None:
     for name in ("uniform", "ring", "exponential"):
-        assert peers_named(name, 2, 0.0, np.random.default_rng(0)).draw(ALL[:2]).tolist() == [1, 0]
+        assert create_peers(name, 2, 0.0, np.random.default_rng(0)).draw(ALL[:2]).tolist() == [1, 0]
 
 
 def test_an_unknown_topology_is_refused_with_the_list() -> None:
     with pytest.raises(UsageError, match=r"topology `star`: choose one of uniform, .*newscast"):
-        peers_named("star", 5, 0.0, np.random.default_rng(0))
+        create_peers("star", 5, 0.0, np.random.default_rng(0))

@@ -1,8 +1,8 @@
 """Distinguishing games, each of which tests one property of a subject and returns a finding."""
 
-from sottovoce_lab.auditor.games.books import books
-from sottovoce_lab.auditor.games.canaries import canaries
-from sottovoce_lab.auditor.games.low_bits import low_bits
-from sottovoce_lab.auditor.games.noise import noise
+from sottovoce_lab.auditor.games.books import play_books_game
+from sottovoce_lab.auditor.games.canaries import play_canary_game
+from sottovoce_lab.auditor.games.low_bits import play_low_bits_game
+from sottovoce_lab.auditor.games.noise import play_noise_game
 
-__all__ = ["books", "canaries", "low_bits", "noise"]
+__all__ = ["play_books_game", "play_canary_game", "play_low_bits_game", "play_noise_game"]

@@ -11,14 +11,14 @@ from sottovoce.errors import PrivacyError
 from sottovoce.vault import Ledger, Vault
 
 from sottovoce_lab.auditor.finding import Finding
-from sottovoce_lab.auditor.subject import Subject, watch_new_device
+from sottovoce_lab.auditor.subject import Subject, observe_new_device
 
 _OWNER = "audited"
 _RUNS = 3
 _MAX_RECORDS = 5
 
 
-def books(subject: Subject) -> Finding:
+def play_books_game(subject: Subject) -> Finding:
     """Send every query three times in each of three device runs that share a ledger, and one query beyond the budget.
 
     The first run ends halfway, so the ledger is reopened before all queries are answered.
@@ -40,9 +40,9 @@ def books(subject: Subject) -> Finding:
                 finally:
                     vault.close()
             errors["shared_noise"] += bool(answers) and _releases_are_equal(subject, records)
-    refuted = any(errors.values())
+    is_refuted = any(errors.values())
     question = "is every release charged to the ledger, and is noise never redrawn?"
-    return Finding("books", question, query_count, dict(errors), p_value=float(not refuted), refuted=refuted)
+    return Finding("books", question, query_count, dict(errors), p_value=float(not is_refuted), is_refuted=is_refuted)
 
 
 def _run_device(
@@ -70,26 +70,28 @@ def _run_device(
         return 3 * len(paid)
     errors["beyond_the_budget"] += not isinstance(vault.answer(excess), Refused)
     if paid or not vault.spending().charges:
-        errors["redrawn"] += subject.watch(vault, len(records)).versions - 1
+        errors["redrawn"] += subject.observe(vault, len(records)).versions - 1
     else:
         errors["beyond_the_budget"] += _takes_part(subject, vault, records)
     return 3 * len(paid) + 1
 
 
 def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
-    """Return whether a device that answers no queries takes part in another sum after it was charged for all."""
+    """Return whether a device that takes part only in secure sums joins another one after its budget is spent."""
     try:
-        subject.watch(vault, len(records))
+        subject.observe(vault, len(records))
     except PrivacyError:
         return False
     return True
 
 
 def _at_another_point(query: Query) -> Query:
-    """Return a query for the same slot of the schedule, which is already answered, at a different point."""
+    """Return a query for the same slot, which has already been answered, but at a different point."""
     return replace(query, point=query.point + 1.0)
 
 
 def _releases_are_equal(subject: Subject, records: Records) -> bool:
     """Return whether two devices with equal records release identical values."""
-    return bool(np.array_equal(watch_new_device(subject, records).values, watch_new_device(subject, records).values))
+    return bool(
+        np.array_equal(observe_new_device(subject, records).values, observe_new_device(subject, records).values)
+    )

@@ -1,10 +1,10 @@
 """A game that checks whether the noise around the stated sum has the stated law and scale, for any records."""
 
 from sottovoce_lab.auditor.finding import Finding
-from sottovoce_lab.auditor.subject import Subject, watch_new_device
+from sottovoce_lab.auditor.subject import Subject, observe_new_device
 
 
-def noise(subject: Subject, name: str, alpha: float) -> Finding:
+def play_noise_game(subject: Subject, name: str, alpha: float) -> Finding:
     """Run one device per world and apply a Bonferroni correction to the p-values.
 
     The game also detects sums that are not clipped as stated, or are clipped per batch instead of per record, because
@@ -18,11 +18,11 @@ def noise(subject: Subject, name: str, alpha: float) -> Finding:
     p_values: dict[str, float] = {}
     numbers = 0
     for world, records in subject.worlds().items():
-        sighting = watch_new_device(subject, records)
-        numbers += sighting.values.size
-        p_values |= {f"{world}: {test}": p for test, p in subject.p_values(records, sighting).items()}
+        observed_run = observe_new_device(subject, records)
+        numbers += observed_run.values.size
+        p_values |= {f"{world}: {test}": p for test, p in subject.p_values(records, observed_run).items()}
     worst = min(p_values, key=lambda test: p_values[test])
     p = min(1.0, p_values[worst] * len(p_values))
     facts: dict[str, float | int | str] = {"tests": len(p_values), "least_likely": worst}
     question = "does the noise have the stated law for any records?"
-    return Finding(name, question, numbers, facts, p_value=p, refuted=p <= alpha)
+    return Finding(name, question, numbers, facts, p_value=p, is_refuted=p <= alpha)

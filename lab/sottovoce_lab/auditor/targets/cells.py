@@ -29,7 +29,7 @@ from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from typing_extensions import override
 
 from sottovoce_lab.auditor.laws import claimed_mu
-from sottovoce_lab.auditor.subject import Sighting
+from sottovoce_lab.auditor.subject import ObservedRun
 from sottovoce_lab.auditor.targets.means import Means
 from sottovoce_lab.auditor.targets.sums import GaussianSums
 
@@ -99,7 +99,7 @@ class OtherMembers:
             index: open_shares(shares, own_offer.share_key, roster.digest, 0, index, sealed.sealed[index]).seed
             for index, (_, shares) in enumerate(self.keys, 1)
         }
-        opened = tuple(sorted(seeds))[: self.mechanism.cell.opening_threshold(len(roster))]
+        opened_indices = tuple(sorted(seeds))[: self.mechanism.cell.opening_threshold(len(roster))]
         empty_shares = Shares(bytes(33), bytes(33))
         sealed_shares = [
             seal_shares(shares, own_offer.share_key, roster.digest, index, 0, empty_shares)
@@ -115,7 +115,7 @@ class OtherMembers:
         assert isinstance(masked, steps.Vector)  # noqa: S101
         size, h = self.mechanism.size, masked.statement.round
         width = len(masked.vector) // size
-        vector = unpack_values(masked.vector, width) - own_mask(Combiner(opened).secret(seeds), h, size, width)
+        vector = unpack_values(masked.vector, width) - own_mask(Combiner(opened_indices).secret(seeds), h, size, width)
         for index, (masks, _) in enumerate(self.keys, 1):
             vector = vector - pair_mask(masks, own_offer.mask_key, h, (0, index), size, width)
         return centre_values(vector, width)
@@ -151,7 +151,7 @@ class CellMeans(Means):
 
     @property
     @override
-    def played(self) -> dict[str, Any]:
+    def public_parameters(self) -> dict[str, Any]:
         cell = self.cell
         return {
             "clip": self.terms.profile.bound,
@@ -183,10 +183,10 @@ class CellMeans(Means):
         )
 
     @override
-    def watch(self, vault: Vault, count: int) -> Sighting:
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
         del count
         values = OtherMembers(self.terms.learner, self._mechanism, self._honest).observe_round(vault, 0, b"")
-        return Sighting(values[np.newaxis], np.empty((1, 0)))
+        return ObservedRun(values[np.newaxis], np.empty((1, 0)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return no paid queries, because such a vault takes part in sums instead of answering queries; see Subject."""
@@ -223,7 +223,7 @@ class CellGradients(GaussianSums):
 
     @property
     @override
-    def played(self) -> dict[str, Any]:
+    def public_parameters(self) -> dict[str, Any]:
         cell = self.cell
         facts = {"members": cell.least, "colluding": cell.colluding}
         return {"releases": self.slots, "clip": self.clip, **facts}
@@ -252,14 +252,14 @@ class CellGradients(GaussianSums):
             verify_signature=_accept_statement,
         )
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
-        """Run the sums at the initial point, because the leader may choose the point; see Subject.watch."""
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
+        """Run the sums at the initial point, because the leader may choose the point; see Subject.observe."""
         del count
         start = np.zeros(self.kernel.size)
         others = OtherMembers(self.terms.learner, self._mechanism, self.cell.honest_shares(self.cell.least))
         raw = start.astype("<f8").tobytes()
         values = np.stack([others.observe_round(vault, slot, raw) for slot in range(self.terms.releases)])
-        return Sighting(values, np.stack([start] * self.terms.releases))
+        return ObservedRun(values, np.stack([start] * self.terms.releases))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return no paid queries, because such a vault takes part in sums instead of answering queries; see Subject."""

@@ -13,10 +13,10 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.chains import ChainTerms
 
-from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians
-from sottovoce_lab.auditor.subject import AUDITED, Sighting
-from sottovoce_lab.auditor.targets.asking import ask_vault
+from sottovoce_lab.auditor.subject import AUDITED, ObservedRun
+from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
@@ -41,14 +41,14 @@ class Chains:
     observation = "release"
     shape = Gaussians()
     threshold = 0.5
-    hit = 0.5
+    hit_probability = 0.5
     default_trials = 2048
     canaries = _CHAINS
     grid = None  # the grid step is not a round number, because the lemma's distance is rounded up to the grid
 
     @property
-    def played(self) -> dict[str, Any]:
-        """The public parameters; see Subject.played."""
+    def public_parameters(self) -> dict[str, Any]:
+        """The public parameters; see Subject.public_parameters."""
         return {"releases": _CHAINS, "batch": _BATCH, "batches": _PERIOD}
 
     @property
@@ -70,8 +70,8 @@ class Chains:
         terms = ChainTerms(AUDITED, _STEP_SIZE, _BATCH, _PERIOD, passes=1)
         return build(records=records, kernel=_KERNEL, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
-        """Return the observer's view of a run; see Subject.watch."""
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
+        """Return the observer's view of a run; see Subject.observe."""
         return ask_vault(vault, _queries(count // (_BATCH * _PERIOD)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -86,10 +86,10 @@ class Chains:
         }
         return {**worlds, "canaries": self.canary_records(np.ones(_CHAINS, dtype=bool))}
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        exact = [_chain_end(records, slot, point) for slot, point in enumerate(sighting.points)]
-        return Gaussian(self.sigma).p_values(sighting.values, np.stack(exact))
+        exact = [_chain_end(records, slot, point) for slot, point in enumerate(observed_run.points)]
+        return GaussianLaw(self.sigma).p_values(observed_run.values, np.stack(exact))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
@@ -100,11 +100,11 @@ class Chains:
         labels[positions] = np.where(coins, 0, 1)
         return Records(features, labels)
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return each release's position between the chain ends of its canary's two worlds; see Subject.scores."""
         first, second = (self.canary_records(np.full(_CHAINS, world)) for world in (True, False))
         scores = []
-        for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
+        for slot, (value, point) in enumerate(zip(observed_run.values, observed_run.points, strict=True)):
             first_end, second_end = _chain_end(first, slot, point), _chain_end(second, slot, point)
             axis = first_end - second_end
             scores.append(float((value - second_end) @ axis / (axis @ axis)))
@@ -129,12 +129,12 @@ def _alternating_records(length: float) -> Records:
 
 def _chain_end(records: Records, slot: int, point: Floats) -> Floats:
     """Return a chain's final model, computed as in the paper's listing."""
-    local, shared = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
+    local, shared_features = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
     first = slot * _BATCH * _PERIOD
     for step in range(_PERIOD - 1):
         local -= 2 * _STEP_SIZE * _gradient(records, first + step * _BATCH, local)
-    last = _gradient(records, first + (_PERIOD - 1) * _BATCH, shared)
-    end: Floats = (shared + local) / 2 - _STEP_SIZE * last
+    last = _gradient(records, first + (_PERIOD - 1) * _BATCH, shared_features)
+    end: Floats = (shared_features + local) / 2 - _STEP_SIZE * last
     return end
 
 

@@ -29,7 +29,7 @@ from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import Vault
 from sottovoce.vault.terms.gradients import GradientTerms
 
-from sottovoce_lab.auditor.subject import AUDITED, Floats, Sighting, Watch
+from sottovoce_lab.auditor.subject import AUDITED, Floats, ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, Frame, overhear
 
 S = TypeVar("S", bound=Signed)
@@ -41,7 +41,7 @@ _SECONDS = 5.5  # a period is one second
 _GOLF_SECONDS = 2.5  # enough for two messages with all records, one to each peer
 
 
-def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+def create_push_sum_observer(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Observer:
     """Return an observer that inverts push-sum.
 
     The peers send everything back, so consecutive shares differ only by the vault's answer. A share reveals the
@@ -51,7 +51,7 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
     return _steps(terms, size, thresholds, _masses)
 
 
-def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+def create_contributions_observer(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Observer:
     """Return an observer that inverts contributions.
 
     Each contribution adds the vault's answers since the previous contribution. Here that is a single answer, which
@@ -60,7 +60,7 @@ def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None
     return _steps(terms, size, thresholds, _sums)
 
 
-def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+def create_pairwise_observer(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Observer:
     """Return an observer that inverts pairwise averaging. Peers never reply, so only vault answers change the model."""
     return _steps(terms, size, thresholds, _models)
 
@@ -70,11 +70,11 @@ def _steps(
     size: int,
     thresholds: Thresholds | None,
     recover_numerators: Callable[[Schedule, Vault], Floats],
-) -> Watch:
+) -> Observer:
     steps = terms.releases
     schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST_SHARE_BITS)
 
-    def watch(vault: Vault, count: int) -> Sighting:
+    def observe(vault: Vault, count: int) -> ObservedRun:
         del count  # a peer cannot see how many records there are
         values: list[Floats] = []
         points: list[Floats] = []
@@ -83,20 +83,20 @@ def _steps(
             threshold = [] if thresholds is None else [thresholds.threshold_at(len(points), steps, estimate)]
             points.append(np.append(estimate[:size], threshold))
             values.append(_release_of_step((previous - numerator) / _UNIT, points[-1], thresholds))
-        return Sighting(np.array(values), np.array(points))
+        return ObservedRun(np.array(values), np.array(points))
 
-    return watch
+    return observe
 
 
-def average(size: int) -> Watch:
+def create_average_observer(size: int) -> Observer:
     """Return an observer that inverts averaging, in which the first share is half of the only release."""
     schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST_SHARE_BITS)
 
-    def watch(vault: Vault, count: int) -> Sighting:
+    def observe(vault: Vault, count: int) -> ObservedRun:
         del count  # a peer cannot see how many records there are
-        return Sighting(_masses(schedule, vault)[1:] / _UNIT, np.empty((1, 0)))
+        return ObservedRun(_masses(schedule, vault)[1:] / _UNIT, np.empty((1, 0)))
 
-    return watch
+    return observe
 
 
 def _masses(schedule: Schedule, vault: Vault) -> Floats:
@@ -121,7 +121,7 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
         schedule,
         np.zeros(schedule.size),
         owner=AUDITED,
-        provenance=Unchecked(),
+        provenance=UncheckedProvenance(),
         capacity=len(PEERS),
         max_steps=schedule.steps,
         dishonest=0.0,
@@ -161,14 +161,14 @@ def _release_of_step(change: Floats, point: Floats, thresholds: Thresholds | Non
     return np.append(change[:size] * gradient_share / (_RATE * threshold), bits)
 
 
-def golf(scheme: Scheme) -> Watch:
+def create_golf_observer(scheme: Scheme) -> Observer:
     """Return an observer that reads published records from the messages to both peers and counts their versions."""
     rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
     schedule = GolfSchedule(scheme, 1.0, 4096, 4096, each=4096)
 
-    def watch(vault: Vault, count: int) -> Sighting:
+    def observe(vault: Vault, count: int) -> ObservedRun:
         versions: dict[int, dict[bytes, Floats]] = {}
-        for frame in overhear(Golf(schedule, rule, fit, "audited", Unchecked()), vault, _GOLF_SECONDS):
+        for frame in overhear(Golf(schedule, rule, fit, "audited", UncheckedProvenance()), vault, _GOLF_SECONDS):
             if not isinstance(frame.message, GolfMessage):
                 raise _unexpected_message(frame)
             for record in frame.message.records:
@@ -179,19 +179,19 @@ def golf(scheme: Scheme) -> Watch:
         if sorted(versions) != list(range(count)):
             raise PrivacyError("a device did not publish all of its records")
         first = [next(iter(versions[slot].values())) for slot in sorted(versions)]
-        return Sighting(np.array(first), np.empty((len(first), 0)), max(map(len, versions.values()), default=1))
+        return ObservedRun(np.array(first), np.empty((len(first), 0)), max(map(len, versions.values()), default=1))
 
-    return watch
+    return observe
 
 
-def gradient_walk(features: int, classes: int) -> Watch:
+def create_gradient_walk_observer(features: int, classes: int) -> Observer:
     """Return an observer that inverts the first step of a walk, taken from the zero model.
 
     This step is w = Σ / (nλ), sent in float32, where the number n of records is public.
     """
     schedule = GradientWalkSchedule(AUDITED, copies(classes), features, 1.0, 1, begins=True)
 
-    def watch(vault: Vault, count: int) -> Sighting:
+    def observe(vault: Vault, count: int) -> ObservedRun:
         frames = overhear(GradientWalk(schedule), vault, _SECONDS)
         if not frames:
             raise PrivacyError("a device did not forward the model")
@@ -199,13 +199,13 @@ def gradient_walk(features: int, classes: int) -> Watch:
         if not isinstance(frame.message, GradientWalkMessage):
             raise _unexpected_message(frame)
         values = frame.message.parameters.astype(np.float64) * (LAMBDA * count)
-        return Sighting(values[np.newaxis], np.zeros((1, values.size)))
+        return ObservedRun(values[np.newaxis], np.zeros((1, values.size)))
 
-    return watch
+    return observe
 
 
 @dataclass(frozen=True, slots=True)
-class Unchecked:
+class UncheckedProvenance:
     """A sottovoce.learners.Provenance that never checks signatures."""
 
     def sign(self, own: S) -> S:

@@ -12,10 +12,10 @@ from sottovoce.door import Query
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.means import MeanTerms
 
-from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians
-from sottovoce_lab.auditor.subject import AUDITED, Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import ask_vault
+from sottovoce_lab.auditor.subject import AUDITED, ObservedRun, Observer
+from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
 _HUGE = 1e6
@@ -34,11 +34,11 @@ class Means:
 
     terms: MeanTerms
     budget: Budget
-    observer: Watch | None = None
+    observer: Observer | None = None
 
     shape = Gaussians()
     threshold = 0.5
-    hit = 0.5
+    hit_probability = 0.5
     default_trials = 8192
     canaries = 1
     grid = None
@@ -49,8 +49,8 @@ class Means:
         return "release" if self.observer is None else "wire"
 
     @property
-    def played(self) -> dict[str, Any]:
-        """The public parameters; see Subject.played."""
+    def public_parameters(self) -> dict[str, Any]:
+        """The public parameters; see Subject.public_parameters."""
         return {"releases": 1, "clip": self.terms.profile.bound}
 
     @property
@@ -71,8 +71,8 @@ class Means:
         """Return a vault over the records; see Subject.vault."""
         return build(records=records, kernel=None, terms=self.terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
-        """Return the observer's view of a run; see Subject.watch."""
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
+        """Return the observer's view of a run; see Subject.observe."""
         return self.observer(vault, count) if self.observer else ask_vault(vault, [_query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -87,18 +87,18 @@ class Means:
             name: self._diagonal_records(_RECORDS, length) for name, length in lengths.items()
         }
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        return Gaussian(self.sigma).p_values(sighting.values, self._exact(records)[np.newaxis])
+        return GaussianLaw(self.sigma).p_values(observed_run.values, self._exact(records)[np.newaxis])
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
         return self._diagonal_records(_RECORDS if coins[0] else 0, _HUGE)
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return the release's position between 0 and the canary's vector; see Subject.scores."""
         target = self._exact(self._diagonal_records(_RECORDS, _HUGE))
-        scores: Floats = sighting.values @ target / (target @ target)
+        scores: Floats = observed_run.values @ target / (target @ target)
         return scores
 
     def _diagonal_records(self, count: int, length: float) -> Records:

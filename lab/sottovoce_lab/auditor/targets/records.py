@@ -18,9 +18,9 @@ from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, Pri
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.records import RecordTerms
 
-from sottovoce_lab.auditor.laws import LabelThenSphere, Law, MaxNorm, OnSphere
-from sottovoce_lab.auditor.subject import Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import ask_vault
+from sottovoce_lab.auditor.laws import LabelAndSphereLaw, Law, MaxNormLaw, SphereLaw
+from sottovoce_lab.auditor.subject import ObservedRun, Observer
+from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
 FEATURES = 8
@@ -42,7 +42,7 @@ class PublishedRecords:
 
     scheme: Scheme
     budget: Budget
-    observer: Watch | None = None
+    observer: Observer | None = None
 
     @property
     def observation(self) -> str:
@@ -50,8 +50,8 @@ class PublishedRecords:
         return "release" if self.observer is None else "wire"
 
     @property
-    def played(self) -> dict[str, Any]:
-        """The public parameters; see Subject.played."""
+    def public_parameters(self) -> dict[str, Any]:
+        """The public parameters; see Subject.public_parameters."""
         return {"releases_per_record": 1, "perturbation": self.scheme.name}
 
     @property
@@ -69,9 +69,9 @@ class PublishedRecords:
         return _NEAR * (self.scheme.epsilon or 0.0)
 
     @property
-    def hit(self) -> float:
-        """The probability of a score above the threshold in the first world; see Subject.hit."""
-        return self.law.hit ** (self.scheme.copies if isinstance(self.scheme, LaplaceCopies) else 1)
+    def hit_probability(self) -> float:
+        """The probability of a score above the threshold in the first world; see Subject.hit_probability."""
+        return self.law.hit_probability ** (self.scheme.copies if isinstance(self.scheme, LaplaceCopies) else 1)
 
     @property
     def default_trials(self) -> int:
@@ -94,14 +94,14 @@ class PublishedRecords:
         tolerance = 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
         match self.scheme:
             case Laplace():
-                return MaxNorm(2 / self.scheme.epsilon)
+                return MaxNormLaw(2 / self.scheme.epsilon)
             case LaplaceCopies():
-                return MaxNorm(2 * self.scheme.copies / self.scheme.epsilon)
+                return MaxNormLaw(2 * self.scheme.copies / self.scheme.epsilon)
             case PrivUnit():
-                return OnSphere(self.scheme.cap, self.scheme.epsilon, tolerance)
+                return SphereLaw(self.scheme.cap, self.scheme.epsilon, tolerance)
             case LabelledPrivUnit():
                 rest = self.scheme.epsilon - self.scheme.label.epsilon
-                return LabelThenSphere(self.scheme.label, OnSphere(self.scheme.cap, rest, tolerance))
+                return LabelAndSphereLaw(self.scheme.label, SphereLaw(self.scheme.cap, rest, tolerance))
         raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: this is a bug; please report it")
 
     def single_number_variant(self) -> "PublishedRecords":
@@ -114,8 +114,8 @@ class PublishedRecords:
         terms = RecordTerms(NAME, self.scheme, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
-        """Return the observer's view of a run; see Subject.watch."""
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
+        """Return the observer's view of a run; see Subject.observe."""
         return self.observer(vault, count) if self.observer else self._ask(vault, count)
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -130,29 +130,29 @@ class PublishedRecords:
             name: self._records(np.full(_RELEASES_PER_WORLD, length)) for name, length in lengths.items()
         } | self._zero_length_records()
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        return self.law.p_values(sighting.values, self._exact(records))
+        return self.law.p_values(observed_run.values, self._exact(records))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
         return self._records(np.where(coins, 1.0, -1.0))
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return the canaries' scores; see Subject.scores."""
-        exact_values = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
-        return self.law.score(sighting.values, *exact_values)
+        exact_values = (self._exact(self._records(np.full(len(observed_run.values), sign))) for sign in (1.0, -1.0))
+        return self.law.score(observed_run.values, *exact_values)
 
-    def _ask(self, vault: Vault, count: int) -> Sighting:
+    def _ask(self, vault: Vault, count: int) -> ObservedRun:
         """Return the vault's answers, with the label (the first coordinate) converted back to units of 1."""
         values = ask_vault(vault, _queries(count)).values
         if isinstance(self.scheme, LabelledPrivUnit):
             values[:, 0] *= 2.0**-self.scheme.exponent
-        return Sighting(values, np.empty((count, 0)))
+        return ObservedRun(values, np.empty((count, 0)))
 
     def _zero_length_records(self) -> dict[str, Records]:
         """Return zero-length records if the law adds noise, because it must add as much to them as to others."""
-        return {"zero": self._records(np.zeros(_RELEASES_PER_WORLD))} if isinstance(self.law, MaxNorm) else {}
+        return {"zero": self._records(np.zeros(_RELEASES_PER_WORLD))} if isinstance(self.law, MaxNormLaw) else {}
 
     def _records(self, lengths: Floats) -> Records:
         """Return records along the first feature. With randomised response, the label also differs between worlds."""

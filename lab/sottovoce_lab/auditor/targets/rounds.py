@@ -20,13 +20,13 @@ from sottovoce.learners import Message
 from sottovoce.vault import Vault
 from sottovoce.vault.terms.gradients import GradientTerms
 
-from sottovoce_lab.auditor.subject import Floats, Sighting, Watch
+from sottovoce_lab.auditor.subject import Floats, ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import Frame, overhear
 
 _RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
 
 
-def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
+def create_rounds_observer(terms: GradientTerms, size: int, algorithm: Algorithm) -> Observer:
     """Return an observer that inverts a learner in rounds.
 
     Messages contain float32 values, so a release is known to within a millionth of its noise.
@@ -46,7 +46,7 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
             return None
         return replace(message, vectors=message.vectors[:0]) if answering and message.phase == 1 else message
 
-    def watch_device(vault: Vault, count: int) -> Sighting:
+    def observe_device(vault: Vault, count: int) -> ObservedRun:
         del count  # neighbours cannot see how many records there are
         zeros = np.zeros(size)
         models: dict[int, Floats] = {0: zeros} if step_first else {}
@@ -63,9 +63,9 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
             releases = [(models[turn] - models[turn + 1]) / _RATE, *answers[turn]]
             values += releases
             points += [models[turn]] * len(releases)
-        return Sighting(np.array(values), np.array(points))
+        return ObservedRun(np.array(values), np.array(points))
 
-    return watch_device
+    return observe_device
 
 
 def _message(frame: Frame) -> RoundMessage:

@@ -14,9 +14,9 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.published import Claim, PublishedTerms
 
-from sottovoce_lab.auditor.laws import Gaussian
-from sottovoce_lab.auditor.subject import AUDITED, Sighting
-from sottovoce_lab.auditor.targets.asking import ask_vault
+from sottovoce_lab.auditor.laws import GaussianLaw
+from sottovoce_lab.auditor.subject import AUDITED, ObservedRun
+from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
 _FEATURES = 2048
@@ -42,13 +42,13 @@ class ScaledNoiseSums:
     canaries: int = 1
     default_trials: int = 500
     threshold: float = math.log(_RATIO) / 2
-    hit: float = 1.0
+    hit_probability: float = 1.0
     grid: None = None
     shape: None = None  # the mechanism lacks the properties that it claims
 
     @property
-    def played(self) -> dict[str, Any]:
-        """The public parameters; see Subject.played."""
+    def public_parameters(self) -> dict[str, Any]:
+        """The public parameters; see Subject.public_parameters."""
         return {"releases": 1}
 
     @property
@@ -77,8 +77,8 @@ class ScaledNoiseSums:
         terms = PublishedTerms(AUDITED, claim, None, 1, None, "example", self.sigma, has_relative_noise=True)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
-        """Return the observer's view of a run; see Subject.watch."""
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
+        """Return the observer's view of a run; see Subject.observe."""
         return ask_vault(vault, [self._query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -89,19 +89,19 @@ class ScaledNoiseSums:
         """Return the data sets; see Subject.worlds."""
         return {"length 1": self._record(1.0), "a tenth longer": self._record(_RATIO), "zero": self._record(0.0)}
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
         point = np.zeros((1, self.kernel.size))
         exact = self.kernel.gradients(point, records.features[np.newaxis], records.labels[np.newaxis])[0]
-        return Gaussian(self.sigma).p_values(sighting.values, exact)
+        return GaussianLaw(self.sigma).p_values(observed_run.values, exact)
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
         return self._record(_RATIO if coins[0] else 1.0)
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return the log of the gradient's length, estimated from the release's length; see Subject.scores."""
-        length = np.sqrt((sighting.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
+        length = np.sqrt((observed_run.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
         scores: Floats = np.log(length)
         return scores
 

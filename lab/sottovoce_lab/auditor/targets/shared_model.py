@@ -9,21 +9,21 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.learners import Message
 from sottovoce.vault import Vault
 
-from sottovoce_lab.auditor.subject import Sighting, Watch
+from sottovoce_lab.auditor.subject import ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, overhear
 
 _RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
 _SECONDS_PER_TURN = 8.0  # includes the time that the device spends waiting in vain for its peers' turns
 
 
-def watch(shipped: SharedModelSchedule, size: int) -> Watch:
+def create_shared_model_observer(schedule: SharedModelSchedule, size: int) -> Observer:
     """Return an observer that fetches every announced model; consecutive ones differ only by the vault's answer.
 
     Models are sent as float32 and are accurate to a ten-millionth of the sum of all earlier releases.
     """
-    schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
+    schedule = replace(schedule, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 
-    def watch_device(vault: Vault, count: int) -> Sighting:
+    def observe_device(vault: Vault, count: int) -> ObservedRun:
         del count  # a peer cannot see how many records there are
         device = SharedModel(schedule, "audited", np.zeros(size))
         models = [
@@ -32,9 +32,9 @@ def watch(shipped: SharedModelSchedule, size: int) -> Watch:
             if frame.recipient == PEERS[0] and isinstance(frame.message, SharedModelMessage)
         ]
         points = np.array([np.zeros(size), *models])
-        return Sighting((points[:-1] - points[1:]) / _RATE, points[:-1])
+        return ObservedRun((points[:-1] - points[1:]) / _RATE, points[:-1])
 
-    return watch_device
+    return observe_device
 
 
 def _request_model(message: Message) -> Message | None:

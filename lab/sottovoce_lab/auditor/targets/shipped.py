@@ -23,7 +23,7 @@ from sottovoce.vault.terms.normalised import NormalisedTerms
 from sottovoce.vault.terms.records import RecordTerms
 from sottovoce.vault.terms.walks import WalkTerms
 
-from sottovoce_lab.auditor.subject import Subject, Watch
+from sottovoce_lab.auditor.subject import Observer, Subject
 from sottovoce_lab.auditor.targets import learners, rounds, shared_model
 from sottovoce_lab.auditor.targets.cells import CellGradients
 from sottovoce_lab.auditor.targets.means import Means
@@ -47,21 +47,21 @@ def shipped_learner(name: str, fidelity: str, epsilon: float, delta: float) -> S
     match family.terms:
         case GradientTerms() as terms:
             kernel = cast(Softmax, family.kernel)
-            return GaussianSums(terms, budget, kernel, _watch(config, family, terms, kernel.size))
+            return GaussianSums(terms, budget, kernel, _create_gradient_observer(config, family, terms, kernel.size))
         case NormalisedTerms(sums, rule):
             kernel = cast(Softmax, family.kernel)
-            watch = _watch(config, family, sums, kernel.size, _thresholds(config, kernel.size))
-            return NormalisedSums(sums, budget, kernel, watch, rule)
+            observer = _create_gradient_observer(config, family, sums, kernel.size, _thresholds(config, kernel.size))
+            return NormalisedSums(sums, budget, kernel, observer, rule)
         case CellGradientTerms() as terms:
             sums = GradientTerms(terms.learner, terms.sums, terms.clip)
             return CellGradients(sums, budget, cast(Softmax, family.kernel), cell=terms.cell)
         case RecordTerms() as terms:
-            return PublishedRecords(terms.scheme, budget, learners.golf(terms.scheme))
+            return PublishedRecords(terms.scheme, budget, learners.create_golf_observer(terms.scheme))
         case WalkTerms() as terms:
-            watch = learners.gradient_walk(terms.features, terms.classes)
-            return VisitSums(terms.law, budget, watch, terms.features)
+            observer = learners.create_gradient_walk_observer(terms.features, terms.classes)
+            return VisitSums(terms.law, budget, observer, terms.features)
         case MeanTerms() as terms:
-            return Means(terms, budget, learners.average(terms.profile.width))
+            return Means(terms, budget, learners.create_average_observer(terms.profile.width))
     raise InternalError(f"the audit does not support the queries of learner `{name}`: this is a bug; please report it")
 
 
@@ -84,22 +84,22 @@ def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConf
     return config_from_tables(settings, "audit")
 
 
-def _watch(
+def _create_gradient_observer(
     config: AgentConfig, family: Family, terms: GradientTerms, size: int, thresholds: Thresholds | None = None
-) -> Watch:
+) -> Observer:
     """Return the observer for a learner that requests gradient sums."""
-    learner, _ = family.learner("audited", learners.Unchecked(), ())
+    learner, _ = family.learner("audited", learners.UncheckedProvenance(), ())
     match learner:
         case Mixer():
-            return learners.contributions(terms, size, thresholds)
+            return learners.create_contributions_observer(terms, size, thresholds)
         case Pairwise():
-            return learners.averaging_in_pairs(terms, size, thresholds)
+            return learners.create_pairwise_observer(terms, size, thresholds)
         case PushSum():
-            return learners.push_sum(terms, size, thresholds)
+            return learners.create_push_sum_observer(terms, size, thresholds)
         case Rounds():
-            return rounds.watch(terms, size, learner.algorithm)
+            return rounds.create_rounds_observer(terms, size, learner.algorithm)
         case SharedModel():
-            return shared_model.watch(learner.schedule, size)
+            return shared_model.create_shared_model_observer(learner.schedule, size)
     raise InternalError(
         f"the audit does not support the messages of learner `{config.learner.name}`: this is a bug; please report it"
     )

@@ -12,10 +12,10 @@ from sottovoce.door import Query
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.streams import StreamTerms
 
-from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians
-from sottovoce_lab.auditor.subject import AUDITED, Sighting
-from sottovoce_lab.auditor.targets.asking import ask_vault
+from sottovoce_lab.auditor.subject import AUDITED, ObservedRun
+from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
 _CLIP = 20.0
@@ -41,13 +41,13 @@ class Streams:
     observation = "release"
     shape = Gaussians()
     threshold = 0.5
-    hit = 0.5
+    hit_probability = 0.5
     default_trials = 2048
     canaries = _CANARIES
 
     @property
-    def played(self) -> dict[str, Any]:
-        """The public parameters; see Subject.played."""
+    def public_parameters(self) -> dict[str, Any]:
+        """The public parameters; see Subject.public_parameters."""
         return {"releases": _WINDOWS, "band": _BAND, "clip": _CLIP}
 
     @property
@@ -78,8 +78,8 @@ class Streams:
         terms = StreamTerms(self.size, _CLIP, _BAND, (0, _WINDOWS - 1))
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
-        """Return the observer's view of a run; see Subject.watch."""
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
+        """Return the observer's view of a run; see Subject.observe."""
         return ask_vault(vault, self._queries())
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -95,19 +95,19 @@ class Streams:
             "small": self._daily_records(list(range(_WINDOWS)), [0.01] * _WINDOWS),
         }
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        return Gaussian(self.sigma).p_values(sighting.values, self._exact(records))
+        return GaussianLaw(self.sigma).p_values(observed_run.values, self._exact(records))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
         days = np.flatnonzero(coins)
         return Records(_HUGE * np.eye(self.size)[days], np.zeros(len(days), dtype=np.int64), days)
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return the weighted sum of all observations of each window; see Subject.scores."""
         lags = np.array(_WEIGHTS) / 2**_BITS
-        weighted_sums = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
+        weighted_sums = [observed_run.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
         scores: Floats = np.array(weighted_sums) / (_CLIP * (lags @ lags))
         return scores
 

@@ -15,11 +15,11 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
 
-from sottovoce_lab.auditor.chances import phi
-from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
+from sottovoce_lab.auditor.p_values import phi
 from sottovoce_lab.auditor.shapes import Gaussians, SampledGaussians
-from sottovoce_lab.auditor.subject import Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import ask_vault
+from sottovoce_lab.auditor.subject import ObservedRun, Observer
+from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
 CLIP = 0.5
@@ -50,7 +50,7 @@ class GaussianSums:
     terms: GradientTerms
     budget: Budget
     kernel: Softmax = _KERNEL
-    observer: Watch | None = None
+    observer: Observer | None = None
 
     @property
     def observation(self) -> str:
@@ -58,8 +58,8 @@ class GaussianSums:
         return "release" if self.observer is None else "wire"
 
     @property
-    def played(self) -> dict[str, Any]:
-        """The public parameters; see Subject.played."""
+    def public_parameters(self) -> dict[str, Any]:
+        """The public parameters; see Subject.public_parameters."""
         terms = self.terms
         facts: dict[str, Any] = {"releases": self.slots, "sampling": terms.sampling, "clip": self.clip}
         if terms.sampling != "full":
@@ -84,8 +84,8 @@ class GaussianSums:
         return 0.0
 
     @property
-    def hit(self) -> float:
-        """An unused value, because the claim has a shape; see Subject.hit."""
+    def hit_probability(self) -> float:
+        """An unused value, because the claim has a shape; see Subject.hit_probability."""
         return 0.5
 
     @property
@@ -144,8 +144,8 @@ class GaussianSums:
         """Return a vault over the records; see Subject.vault."""
         return build(records=records, kernel=self.kernel, terms=self.terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
-        """Return the observer's view of a run; see Subject.watch."""
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
+        """Return the observer's view of a run; see Subject.observe."""
         return self.observer(vault, count) if self.observer else ask_vault(vault, self._queries(self.slots))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -168,22 +168,22 @@ class GaussianSums:
             "opposed": self._records([_HUGE, -_HUGE, -_HUGE]),
         }
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        parts = [self._clipped_gradients(point, records) for point in sighting.points]
+        parts = [self._clipped_gradients(point, records) for point in observed_run.points]
         if self.terms.sampling == "full" or not any(part.any() for part in parts):
-            return Gaussian(self.sigma).p_values(sighting.values, np.stack([part.sum(axis=0) for part in parts]))
-        return self._batch_p_values(sighting.values, parts)
+            return GaussianLaw(self.sigma).p_values(observed_run.values, np.stack([part.sum(axis=0) for part in parts]))
+        return self._batch_p_values(observed_run.values, parts)
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
         return self._all_canaries().at(coins)
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return the canaries' scores. The auditor knows each record's block, but no batches; see Subject.scores."""
         total, canaries, variance = np.zeros(self.canaries), self._all_canaries(), self.sigma**2
-        blocks = self._block_of_each(sighting.key)
-        for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
+        blocks = self._block_of_each(observed_run.key)
+        for slot, (value, point) in enumerate(zip(observed_run.values, observed_run.points, strict=True)):
             rows = self._distinct_coordinates(self._clipped_gradients(point, canaries))
             ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / variance
             if self.rate < 1:
@@ -228,7 +228,7 @@ class GaussianSums:
         spread = self.sigma * math.sqrt(len(values))
         total = float(reflected[:, 0].sum())
         total_p_value = min(1.0, 2 * min(phi((total - low) / spread), phi((high - total) / spread)))
-        orthogonal = Gaussian(self.sigma).p_values(reflected[:, 1:], np.zeros_like(reflected[:, 1:]))
+        orthogonal = GaussianLaw(self.sigma).p_values(reflected[:, 1:], np.zeros_like(reflected[:, 1:]))
         return {**orthogonal, "place": total_p_value}
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
@@ -257,5 +257,5 @@ class GaussianSums:
         if self.clip is None:
             return rows
         lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
-        clipped: Floats = rows * np.minimum(1.0, self.clip / np.maximum(lengths, self.clip))
-        return clipped
+        clipped_rows: Floats = rows * np.minimum(1.0, self.clip / np.maximum(lengths, self.clip))
+        return clipped_rows

@@ -13,9 +13,9 @@ from sottovoce.kernels.one_vs_all import copies, targets
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.walks import WalkTerms
 
-from sottovoce_lab.auditor.laws import MaxNorm
-from sottovoce_lab.auditor.subject import AUDITED, Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import ask_vault
+from sottovoce_lab.auditor.laws import MaxNormLaw
+from sottovoce_lab.auditor.subject import AUDITED, ObservedRun, Observer
+from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
 FEATURES = 256
@@ -38,7 +38,7 @@ class VisitSums:
 
     law_name: Literal["joint", "copies"]
     budget: Budget
-    observer: Watch | None = None
+    observer: Observer | None = None
     features: int = FEATURES
 
     @property
@@ -47,8 +47,8 @@ class VisitSums:
         return "release" if self.observer is None else "wire"
 
     @property
-    def played(self) -> dict[str, Any]:
-        """The public parameters; see Subject.played."""
+    def public_parameters(self) -> dict[str, Any]:
+        """The public parameters; see Subject.public_parameters."""
         return {"releases": 1, "law": self.law_name}
 
     @property
@@ -66,9 +66,9 @@ class VisitSums:
         return _NEAR * (self.budget.epsilon or 0.0)
 
     @property
-    def hit(self) -> float:
-        """The probability of a score above the threshold in the first world; see Subject.hit."""
-        return self.law.hit ** (1 if self.law_name == "joint" else copies(CLASSES))
+    def hit_probability(self) -> float:
+        """The probability of a score above the threshold in the first world; see Subject.hit_probability."""
+        return self.law.hit_probability ** (1 if self.law_name == "joint" else copies(CLASSES))
 
     @property
     def default_trials(self) -> int:
@@ -86,12 +86,16 @@ class VisitSums:
         return None
 
     @property
-    def law(self) -> MaxNorm:
+    def law(self) -> MaxNormLaw:
         """The stated law, with scale 2/ε jointly over a feature's copies, or 2c/ε for each copy."""
         if self.budget.epsilon is None:
             raise InternalError("a noise-free visit has no noise scale: this is a bug; please report it")
         c = copies(CLASSES)
-        return MaxNorm(2 / self.budget.epsilon, c) if self.law_name == "joint" else MaxNorm(2 * c / self.budget.epsilon)
+        return (
+            MaxNormLaw(2 / self.budget.epsilon, c)
+            if self.law_name == "joint"
+            else MaxNormLaw(2 * c / self.budget.epsilon)
+        )
 
     def single_number_variant(self) -> "VisitSums":
         """Return a subject whose records are single numbers; see Subject.single_number_variant."""
@@ -104,12 +108,12 @@ class VisitSums:
         terms = WalkTerms(AUDITED, "pegasos", self.features, CLASSES, (self.budget.epsilon,), self.law_name, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault, count: int) -> Sighting:
+    def observe(self, vault: Vault, count: int) -> ObservedRun:
         """Return the observer's view, without each answer's last number, the public record count; see Subject."""
         if self.observer:
             return self.observer(vault, count)
-        sighting = ask_vault(vault, [self._query(0)])
-        return replace(sighting, values=sighting.values[:, :-1])
+        observed_run = ask_vault(vault, [self._query(0)])
+        return replace(observed_run, values=observed_run.values[:, :-1])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return the paid queries and one beyond the budget; see Subject.queries."""
@@ -130,17 +134,17 @@ class VisitSums:
             for name, rows in lengths.items()
         }
 
-    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        return self.law.p_values(sighting.values, self._parts(records).sum(axis=0).reshape(1, -1))
+        return self.law.p_values(observed_run.values, self._parts(records).sum(axis=0).reshape(1, -1))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
         return self._records(np.where(coins, 1.0, -1.0)[:, np.newaxis] * np.eye(self.features))
 
-    def scores(self, sighting: Sighting) -> Floats:
+    def scores(self, observed_run: ObservedRun) -> Floats:
         """Return one score per feature, computed jointly from all its copies; see Subject.scores."""
-        values = sighting.values.reshape(-1, self.features).T
+        values = observed_run.values.reshape(-1, self.features).T
         sides = np.broadcast_to(targets(np.array([0]), CLASSES), values.shape)
         return self.law.score(values, sides, -sides)
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 from sottovoce.kernels.onnx.facts import ParameterFacts
 from typing_extensions import override
 
-from sottovoce_lab.models.layers.layer import Declared, Pullback, Shape
+from sottovoce_lab.models.layers.layer import LayerDeclaration, Pullback, Shape
 from sottovoce_lab.models.tape import Tape, Value
 
 
-class _Elementwise(Declared, frozen=True):
+class _Elementwise(LayerDeclaration, frozen=True):
     name: ClassVar[str] = ""
     passes: ClassVar[bool] = False
 

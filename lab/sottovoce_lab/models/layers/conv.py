@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
 
-from sottovoce_lab.models.clipping import Contribution, Factored, Materialised, Transposed
-from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, uniform_weight
+from sottovoce_lab.models.clipping import Contribution, ExplicitGradient, FactoredGradient, TransposedGradient
+from sottovoce_lab.models.layers.layer import Count, LayerDeclaration, Pullback, Shape, constant, uniform_weight
 from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
@@ -15,7 +15,7 @@ _MIN_ROWS = 12
 """Approximate row count below which a matrix product is slow, because it processes this many rows at once."""
 
 
-class Conv2d(Declared, frozen=True, tag="conv2d"):
+class Conv2d(LayerDeclaration, frozen=True, tag="conv2d"):
     """Two-dimensional convolution: y_m = Σ_c w_mc * x_c + b_m, w[filters, channels, height, width].
 
     Attributes:
@@ -60,7 +60,9 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
                 self._weight_gradient(tape, tape.reshape(D, -1, self.filters, prod(layout.positions)), x, layout)
             ]
             if self.bias:
-                gradients.append(Materialised(tape.op("ReduceSum", D, tape.integers(2, 3), keepdims=0), self.filters))
+                gradients.append(
+                    ExplicitGradient(tape.op("ReduceSum", D, tape.integers(2, 3), keepdims=0), self.filters)
+                )
             return layout.spread(tape, D, weights[0]), gradients
 
         return tape.op("Conv", x, *weights, **layout.attributes), pull_back
@@ -69,14 +71,14 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         height, width = layout.kernel
         M, K, L = self.filters, layout.channels * height * width, prod(layout.positions)
         rows = layout.rows(tape, x)
-        if Factored.is_cheaper(M, K, L):
-            return Factored(D, _side_by_side(tape, rows, layout.channels, width * L, (K, L)), (M, K, L))
+        if FactoredGradient.is_cheaper(M, K, L):
+            return FactoredGradient(D, _side_by_side(tape, rows, layout.channels, width * L, (K, L)), (M, K, L))
         if layout.channels * width < _MIN_ROWS:
             rows = [_side_by_side(tape, rows, layout.channels, width * L, (K, L))]
         transposed, size = tape.op("Transpose", D, perm=[0, 2, 1]), M * K // len(rows)
         products = (tape.reshape(tape.op("MatMul", row, transposed), -1, size) for row in rows)
-        parts = tuple(Materialised(product, size) for product in products)
-        return Transposed(parts, groups=layout.channels, filters=M, work=2 * K * L // len(rows))
+        parts = tuple(ExplicitGradient(product, size) for product in products)
+        return TransposedGradient(parts, groups=layout.channels, filters=M, work=2 * K * L // len(rows))
 
     def _windows(self, shape: Shape) -> Windows:
         return windows("conv2d", shape, self.kernel, self.stride, self.padding)

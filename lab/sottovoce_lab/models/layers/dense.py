@@ -5,12 +5,20 @@ from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
 
-from sottovoce_lab.models.clipping import Contribution, Materialised, Outer
-from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, format_shape, uniform_weight
+from sottovoce_lab.models.clipping import Contribution, ExplicitGradient, OuterProductGradient
+from sottovoce_lab.models.layers.layer import (
+    Count,
+    LayerDeclaration,
+    Pullback,
+    Shape,
+    constant,
+    format_shape,
+    uniform_weight,
+)
 from sottovoce_lab.models.tape import Tape, Value
 
 
-class Dense(Declared, frozen=True, tag="dense"):
+class Dense(LayerDeclaration, frozen=True, tag="dense"):
     """A dense layer: y = Wx + b, W[units, inputs].
 
     Attributes:
@@ -41,8 +49,8 @@ class Dense(Declared, frozen=True, tag="dense"):
         """Record both passes, with the gradients D ⊗ x by W, D by b and W'D by x; see Layer.apply."""
 
         def pull_back(D: Value) -> tuple[Value, Sequence[Contribution]]:
-            weight_gradient = Outer(D, x, (self.units, shape[0]))
-            gradients = (weight_gradient, Materialised(D, self.units)) if self.bias else (weight_gradient,)
+            weight_gradient = OuterProductGradient(D, x, (self.units, shape[0]))
+            gradients = (weight_gradient, ExplicitGradient(D, self.units)) if self.bias else (weight_gradient,)
             return tape.op("MatMul", D, weights[0]), gradients
 
         return tape.op("Gemm", x, *weights, transB=1), pull_back

@@ -57,7 +57,7 @@ class Layer(Protocol):
         ...
 
 
-class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+class LayerDeclaration(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """Base class for the tables in a declaration's `layers`."""
 
 

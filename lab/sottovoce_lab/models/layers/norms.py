@@ -10,14 +10,14 @@ from typing import ClassVar
 from sottovoce.kernels.onnx.facts import ParameterFacts
 from typing_extensions import override
 
-from sottovoce_lab.models.clipping import Contribution, Materialised
-from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant
+from sottovoce_lab.models.clipping import Contribution, ExplicitGradient
+from sottovoce_lab.models.layers.layer import Count, LayerDeclaration, Pullback, Shape, constant
 from sottovoce_lab.models.tape import Tape, Value
 
 _EPSILON = 1e-5
 
 
-class _Norm(Declared, frozen=True):
+class _Norm(LayerDeclaration, frozen=True):
     """A norm layer: y = γ (x - mean) / √(variance + ε) + β, with each group's mean and variance.
 
     The parameter γ is named `weight`, and β is named `bias`.
@@ -64,7 +64,7 @@ class _Norm(Declared, frozen=True):
         def pull_back(D: Value) -> tuple[Value, Sequence[Contribution]]:
             D = ungroup(D)
             gradients = [
-                Materialised(tape.op("ReduceSum", part, tape.integers(2), keepdims=0), channels)
+                ExplicitGradient(tape.op("ReduceSum", part, tape.integers(2), keepdims=0), channels)
                 for part in (tape.op("Mul", D, ungroup(u)), D)
             ]
             u_gradient = group(tape.op("Mul", D, gamma))

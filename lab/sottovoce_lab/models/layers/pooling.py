@@ -8,7 +8,7 @@ import numpy as np
 from onnx import numpy_helper
 from sottovoce.kernels.onnx.facts import ParameterFacts
 
-from sottovoce_lab.models.layers.layer import Declared, Pullback, Shape, pixels
+from sottovoce_lab.models.layers.layer import LayerDeclaration, Pullback, Shape, pixels
 from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
@@ -17,7 +17,7 @@ _MAX_COMPARED = 32
 """Maximum window size for pooling by comparison; above it, one pooling per position is slower than a search."""
 
 
-class _Pool(Declared, frozen=True, kw_only=True):
+class _Pool(LayerDeclaration, frozen=True, kw_only=True):
     """Base class for pooling layers, which have no parameters."""
 
     stride: Pair | None = None
@@ -64,7 +64,7 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """Record both passes; see Layer.apply. Of several maxima, the first one receives the whole gradient."""
         layout = self._windows(shape)
-        is_small = layout.disjoint and prod(layout.kernel) <= _MAX_COMPARED
+        is_small = layout.are_disjoint and prod(layout.kernel) <= _MAX_COMPARED
         return _pool_by_comparison(tape, x, layout) if is_small else _pool_by_search(tape, x, shape, layout)
 
     def _windows(self, shape: Shape) -> Windows:
@@ -108,7 +108,7 @@ def _pool_by_comparison(tape: Tape, x: Value, layout: Windows) -> tuple[Value, P
     def pull_back(D: Value) -> tuple[Value, tuple[()]]:
         positions = tape.op("Add", _corners(tape, y, layout), tape.cast(_offsets(tape, x, y, layout), np.int64))
         spread = tape.op("MaxUnpool", D, positions, kernel_shape=list(layout.kernel), **layout.attributes)
-        rest = [axis.rest for axis in layout.axes]
+        rest = [axis.remainder for axis in layout.axes]
         return tape.op("Pad", spread, tape.integers(0, 0, 0, 0, 0, 0, *rest)) if any(rest) else spread, ()
 
     return y, pull_back
@@ -123,7 +123,7 @@ def _offsets(tape: Tape, x: Value, y: Value, layout: Windows) -> Value:
     """
     *earlier, last = np.ndindex(*layout.kernel)
     height, width = (count * step for count, step in zip(layout.positions, layout.kernel, strict=True))
-    if any(axis.rest for axis in layout.axes):
+    if any(axis.remainder for axis in layout.axes):
         x = tape.op("Slice", x, *(tape.integers(*pair) for pair in ((0, 0), (height, width), (2, 3))))
 
     def offset(position: Sequence[int]) -> Value:

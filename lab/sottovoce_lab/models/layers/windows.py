@@ -38,7 +38,7 @@ class Axis:
         return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
 
     @property
-    def rest(self) -> int:
+    def remainder(self) -> int:
         """How much of the padded image is left after the last window."""
         return (self.size + 2 * self.padding - self.kernel) % self.stride
 
@@ -66,7 +66,7 @@ class Windows:
         return self.axes[0].positions, self.axes[1].positions
 
     @property
-    def disjoint(self) -> bool:
+    def are_disjoint(self) -> bool:
         """Whether the windows tile the image without padding and therefore do not overlap."""
         return all(axis.stride == axis.kernel and not axis.padding for axis in self.axes)
 
@@ -103,7 +103,7 @@ class Windows:
             D: the window coefficients, real[B, M, *positions].
             weight: the window contents, real[M, channels, *kernel].
         """
-        rest = [axis.rest for axis in self.axes]
+        rest = [axis.remainder for axis in self.axes]
         return tape.op("ConvTranspose", D, weight, output_padding=rest, **self.attributes)
 
 

@@ -7,7 +7,7 @@ separately.
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 from sottovoce_lab.simulator.vector.engine import Engine, Network
 from sottovoce_lab.simulator.vector.models import TravellingModels
-from sottovoce_lab.simulator.vector.peers import PEERS, Overlay, Peers, peers_named
+from sottovoce_lab.simulator.vector.peers import PEERS, Overlay, Peers, create_peers
 from sottovoce_lab.simulator.vector.stores import MAX_STORES, RecordStores
 from sottovoce_lab.simulator.vector.sums import MixedSums
 from sottovoce_lab.simulator.vector.tracing import Tracer
@@ -28,5 +28,5 @@ __all__ = [
     "SequentialDescent",
     "Tracer",
     "TravellingModels",
-    "peers_named",
+    "create_peers",
 ]

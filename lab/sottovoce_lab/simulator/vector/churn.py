@@ -51,7 +51,7 @@ class Churn:
             # exp(μ + σ²) rather than exp(μ). The moment is uniformly distributed within that session.
             self._until = self._lengths(law.mu + law.sigma**2, self._online) * generator.random(nodes)
 
-    def at(self, cycle: int) -> NDArray[np.bool_]:
+    def advance_to(self, cycle: int) -> NDArray[np.bool_]:
         """Return which devices are online at the beginning of a cycle, bool[nodes].
 
         Cycles must be requested in increasing order, starting from 0.

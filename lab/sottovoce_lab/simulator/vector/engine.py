@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sottovoce_lab.simulator.vector.arrivals import split_into_rounds
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
-from sottovoce_lab.simulator.vector.peers import Peers, peers_named
+from sottovoce_lab.simulator.vector.peers import Peers, create_peers
 from sottovoce_lab.simulator.vector.tracing import Tracer
 
 Parcel = tuple[NDArray[Any], ...]
@@ -31,7 +31,7 @@ class State(Protocol):
         """The number of devices."""
         ...
 
-    def sent(self) -> Parcel:
+    def build_messages(self) -> Parcel:
         """Return the message that each device would send now, one row per device; valid until the next call."""
         ...
 
@@ -84,7 +84,7 @@ class Engine:
 
     Args:
         state: the states of all devices.
-        topology: the name of the peer selection rule; see `peers_named`.
+        topology: the name of the peer selection rule; see `create_peers`.
         network: message faults.
         churn: the distribution of online sessions.
         seed: seed for all randomness in the engine.
@@ -107,7 +107,7 @@ class Engine:
         self.online: NDArray[np.bool_] = np.ones(state.nodes, dtype=np.bool_)
         self._state = state
         self._network = network
-        self._peers: Peers = peers_named(topology, state.nodes, network.drop, streams[0])
+        self._peers: Peers = create_peers(topology, state.nodes, network.drop, streams[0])
         self._churn = Churn(state.nodes, churn, streams[1])
         self._loss_rng, self._order_rng = streams[2], streams[3]
         self._pending: defaultdict[int, list[_Batch]] = defaultdict(list)
@@ -115,7 +115,7 @@ class Engine:
 
     def step(self) -> None:
         """Run one cycle."""
-        self.online = self._churn.at(self.cycle)
+        self.online = self._churn.advance_to(self.cycle)
         self.cycle += 1
         self._send()
         self._deliver(self._pending.pop(self.cycle, []))
@@ -132,7 +132,7 @@ class Engine:
             if self._tracer is not None:
                 self._tracer.record_losses(self.cycle, senders[lost], recipients[senders[lost]])
             senders = senders[~lost]
-        all_messages = _Batch(senders, recipients[senders], self._state.sent(), senders)
+        all_messages = _Batch(senders, recipients[senders], self._state.build_messages(), senders)
         low, high = self._network.delay
         delays = (
             self._loss_rng.integers(low, high + 1, len(senders)) if high else np.zeros(len(senders), dtype=np.int64)

@@ -33,7 +33,7 @@ class TravellingModels:
         self.updates = 0
         self._records = records
         self._rule = rule
-        self._sent: Parcel = (np.zeros_like(records), self.steps.copy())
+        self._messages: Parcel = (np.zeros_like(records), self.steps.copy())
         self._chunk = max(1, _CHUNK_NUMBERS // max(1, records[0].size))
         _keep_freed_memory()
         self._threads = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
@@ -48,7 +48,7 @@ class TravellingModels:
         """The message size in bytes, for a model as float32 and its counter."""
         return int(self.weights[0].nbytes) + 8
 
-    copied = 0  # messages contain no records
+    transferred_records = 0  # messages contain no records
 
     def describe_states(self) -> list[dict[str, Any]]:
         """Return every device's state as JSON-ready values."""
@@ -57,12 +57,12 @@ class TravellingModels:
             for weights, t in zip(self.weights, self.steps, strict=True)
         ]
 
-    def sent(self) -> Parcel:
-        """Return the messages, which contain each device's weights and counter; see State.sent."""
-        weights, steps = self._sent
+    def build_messages(self) -> Parcel:
+        """Return the messages, which contain each device's weights and counter; see State.build_messages."""
+        weights, steps = self._messages
         self._each(self.nodes, lambda part: np.copyto(weights[part], self.weights[part]))
         np.copyto(steps, self.steps)
-        return self._sent
+        return self._messages
 
     def receive(self, receivers: Indices, parcel: Parcel, rows: Indices) -> None:
         """Update and merge the received models; see State.receive."""

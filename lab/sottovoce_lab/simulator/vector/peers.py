@@ -81,7 +81,7 @@ _RULES = {"uniform": _uniform, "full": _uniform, "ring": _ring, "exponential": _
 PEERS = (*_RULES, "newscast")
 
 
-def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generator) -> Peers:
+def create_peers(name: str, nodes: int, drop: float, generator: np.random.Generator) -> Peers:
     """Return a topology's peer selection rule.
 
     Args:

@@ -39,9 +39,9 @@ class RecordStores:
         indices = np.arange(nodes)
         self.bits = np.zeros((nodes, word_count), dtype=np.uint64)
         self.bits[indices, indices // _WORD] = np.uint64(1) << (indices % _WORD).astype(np.uint64)
-        self.copied = 0
+        self.transferred_records = 0
         self.updates = 0
-        self._sent = (np.zeros_like(self.bits),)
+        self._messages = (np.zeros_like(self.bits),)
 
     @property
     def nodes(self) -> int:
@@ -53,19 +53,19 @@ class RecordStores:
         """The size in bytes of the digest that a contact sends first, at one bit per record."""
         return -(-self.nodes // 8)
 
-    def sent(self) -> Parcel:
-        """Return the messages, which contain each sender's store; see State.sent."""
-        np.copyto(self._sent[0], self.bits)
-        return self._sent
+    def build_messages(self) -> Parcel:
+        """Return the messages, which contain each sender's store; see State.build_messages."""
+        np.copyto(self._messages[0], self.bits)
+        return self._messages
 
     def receive(self, receivers: Indices, parcel: Parcel, rows: Indices) -> None:
-        """Store the union of both stores, and count the transferred records in `copied`; see State.receive."""
+        """Store the union of both stores, and count the transferred records; see State.receive."""
         self.updates += len(receivers)
         step = max(1, _CHUNK_WORDS // self.bits.shape[1])
         for start in range(0, len(receivers), step):
             targets, sources = receivers[start : start + step], rows[start : start + step]
             received, stored = parcel[0][sources], self.bits[targets]
-            self.copied += int(np.bitwise_count(received & ~stored).sum())
+            self.transferred_records += int(np.bitwise_count(received & ~stored).sum())
             self.bits[targets] = stored | received
 
     def stored_owners(self, node: int) -> NDArray[np.bool_]:

@@ -22,12 +22,12 @@ class MixedSums:
         message_bytes: the share size, in bytes.
 
     Attributes:
-        copied: the number of transferred records, always 0.
+        transferred_records: the number of transferred records, always 0.
         updates: the number of received shares.
     """
 
     def __init__(self, nodes: int, message_bytes: int) -> None:
-        self.copied = 0
+        self.transferred_records = 0
         self.updates = 0
         self._nodes = nodes
         self._message_bytes = message_bytes
@@ -43,8 +43,8 @@ class MixedSums:
         """The share size, in bytes."""
         return self._message_bytes
 
-    def sent(self) -> Parcel:
-        """Start a new cycle, and return each share, represented by its sender's index; see State.sent."""
+    def build_messages(self) -> Parcel:
+        """Start a new cycle, and return each share, represented by its sender's index; see State.build_messages."""
         self._recipients.append(np.arange(self._nodes))
         return (np.arange(self._nodes),)
 

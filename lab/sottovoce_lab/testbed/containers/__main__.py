@@ -27,10 +27,10 @@ def main(arguments: list[str]) -> int:
                 return ExitCode.DONE
             case ["device"]:
                 from sottovoce_lab.testbed.containers.device import run
-                from sottovoce_lab.testbed.containers.settings import faults_of
+                from sottovoce_lab.testbed.containers.settings import read_faults
 
                 host = socket.gethostname()
-                return run(ROOT, faults_of(os.environ), host, socket.gethostbyname(host))
+                return run(ROOT, read_faults(os.environ), host, socket.gethostbyname(host))
             case ["results"]:
                 from sottovoce_lab.testbed.containers.results import results
                 from sottovoce_lab.testbed.containers.settings import ContainerSettings

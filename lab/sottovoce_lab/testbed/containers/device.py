@@ -17,9 +17,9 @@ from sottovoce.observe import log_to_stderr
 
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.containers.places import Place, claim, wait_until_ready
-from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
+from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reachability
 
-_PATIENCE = 300.0
+_TIMEOUT_SECONDS = 300.0
 
 
 def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode:
@@ -34,12 +34,12 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
     Raises:
         SottovoceError: if no place is free, or a file in the place is invalid.
     """
-    place = claim(wait_until_ready(root, _PATIENCE), owner)
+    place = claim(wait_until_ready(root, _TIMEOUT_SECONDS), owner)
     place.faults.write_text("".join(f"{specification}\n" for specification in faults))
     config = join_and_configure(place, address)
     log_to_stderr(config.agent.log_level, config.agent.log_format)
     _link_state(place)
-    return asyncio.run(agent_runner.run(assemble(config, variant_of(faults, place.index))))
+    return asyncio.run(agent_runner.run(assemble(config, build_variant(faults, place.index))))
 
 
 def join_and_configure(place: Place, address: str) -> AgentConfig:
@@ -59,12 +59,12 @@ def join_and_configure(place: Place, address: str) -> AgentConfig:
     return load(place.config)
 
 
-def variant_of(faults: Sequence[str], seed: int) -> Variant:
+def build_variant(faults: Sequence[str], seed: int) -> Variant:
     """Return an agent variant that injects these faults into the agent's messages."""
     parsed = Faults.parse(faults)
     if not parsed.affects_messages:
         return Variant()
-    return Variant(transport=lambda inner: FaultyTransport(inner, parsed, seed, Reach()))
+    return Variant(transport=lambda inner: FaultyTransport(inner, parsed, seed, Reachability()))
 
 
 def device_link() -> Path:

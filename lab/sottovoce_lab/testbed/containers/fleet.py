@@ -19,12 +19,12 @@ _SILENT_SECONDS = 30.0  # how long a container may be silent before it counts as
 
 
 class ContainerFleet:
-    """A sottovoce_lab.testbed.running.RunningFleet whose agents are started and stopped by the container engine.
+    """A sottovoce_lab.testbed.running_fleet.RunningFleet whose agents are started and stopped by the container engine.
 
     Args:
         root: the root directory of the places.
         count: the number of agents.
-        patience: the time limit in seconds, which applies in turn to preparing the places, to all agents joining, and
+        timeout: the time limit in seconds, which applies in turn to preparing the places, to all agents joining, and
             to all agents answering for the first time.
 
     Raises:
@@ -33,14 +33,14 @@ class ContainerFleet:
 
     broker: TestbedBroker | None = None
 
-    def __init__(self, root: Path, count: int, patience: float) -> None:
-        self._patience = patience
-        self._places = wait_until_ready(root, patience)[:count]
-        deadline = time.monotonic() + patience
+    def __init__(self, root: Path, count: int, timeout: float) -> None:
+        self._timeout = timeout
+        self._places = wait_until_ready(root, timeout)[:count]
+        deadline = time.monotonic() + timeout
         while missing := [place.directory.name for place in self._places if not place.config.exists()]:
             if time.monotonic() > deadline:
                 raise NetworkError(
-                    f"no device joined at {', '.join(missing)} within {patience:g} s: start as many agents as "
+                    f"no device joined at {', '.join(missing)} within {timeout:g} s: start as many agents as "
                     "SOTTOVOCE_AGENTS specifies, and check their logs"
                 )
             time.sleep(0.2)
@@ -60,12 +60,14 @@ class ContainerFleet:
 
     def start(self, ready: Callable[[int, int], None]) -> None:
         """Wait until every agent, started by the container engine, has answered. See RunningFleet.start."""
-        deadline = time.monotonic() + self._patience
-        while late := [member.name for member in self.members if member.last is None]:
+        deadline = time.monotonic() + self._timeout
+        while silent_agents := [member.name for member in self.members if member.last_status is None]:
             self.poll()
-            ready(len(self.members) - len(late), len(self.members))
+            ready(len(self.members) - len(silent_agents), len(self.members))
             if time.monotonic() > deadline:
-                raise NetworkError(f"{', '.join(late)} did not answer within {self._patience:g} s; check their logs")
+                raise NetworkError(
+                    f"{', '.join(silent_agents)} did not answer within {self._timeout:g} s; check their logs"
+                )
             time.sleep(0.2)
         for place, member in zip(self._places, self.members, strict=True):
             member.ready_s = _ready(place)
@@ -87,13 +89,13 @@ class ContainerFleet:
         """Query every agent's status. An agent silent for 30 s counts as gone until it answers again."""
         for member in self.members:
             with contextlib.suppress(NetworkError):
-                member.last = ask(member.state, "status")
+                member.last_status = ask(member.state, "status")
                 self._last_answer[member.name] = time.monotonic()
-            member.killed = time.monotonic() - self._last_answer[member.name] > _SILENT_SECONDS
+            member.is_killed = time.monotonic() - self._last_answer[member.name] > _SILENT_SECONDS
 
     def running_members(self) -> list[Member]:
         """Return the agents that do not count as gone."""
-        return [member for member in self.members if not member.killed]
+        return [member for member in self.members if not member.is_killed]
 
     def charges_when_stopped(self, member: Member) -> int | None:
         """Return None, because the containers' output is not read. See RunningFleet.charges_when_stopped."""

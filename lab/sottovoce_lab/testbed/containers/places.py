@@ -57,11 +57,11 @@ class Place:
         return self.directory / "owner"
 
     @property
-    def taken(self) -> bool:
+    def is_claimed(self) -> bool:
         """Whether a container has claimed this place."""
         return self._owner.is_symlink()
 
-    def take(self, owner: str) -> bool:
+    def try_claim(self, owner: str) -> bool:
         """Claim this place for a container; return False if another container already has it.
 
         The claim is a symbolic link, which appears together with its content.
@@ -91,17 +91,17 @@ def complete_place_count(root: Path) -> int | None:
     return int(file.read_text()) if file.exists() else None
 
 
-def wait_until_ready(root: Path, patience: float) -> list[Place]:
+def wait_until_ready(root: Path, timeout: float) -> list[Place]:
     """Wait until all places are complete, and return them.
 
     Raises:
-        IdentityError: if the places are not complete within `patience` seconds.
+        IdentityError: if the places are not complete within `timeout` seconds.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while (count := complete_place_count(root)) is None:
         if time.monotonic() > deadline:
             raise IdentityError(
-                f"{root}: the places were not ready within {patience:g} s: check the log of the service `fleet`"
+                f"{root}: the places were not ready within {timeout:g} s: check the log of the service `fleet`"
             )
         time.sleep(0.2)
     return places(root, count)
@@ -113,9 +113,9 @@ def claim(candidates: Sequence[Place], owner: str) -> Place:
     Raises:
         IdentityError: if other containers have claimed all places.
     """
-    claimed = [place for place in candidates if place.taken and place.take(owner)]
+    claimed = [place for place in candidates if place.is_claimed and place.try_claim(owner)]
     for place in claimed or candidates:
-        if place.take(owner):
+        if place.try_claim(owner):
             return place
     raise IdentityError(
         f"all {len(candidates)} places are taken: start no more agents than SOTTOVOCE_AGENTS specifies, or remove the "

@@ -8,7 +8,7 @@ from sottovoce.identity.bundles import new_bundle
 from sottovoce.identity.invitation import Seeds, write_bundle
 from sottovoce.transport.mosquitto import write_broker
 
-from sottovoce_lab.testbed.agent_files import save_records, tables_of
+from sottovoce_lab.testbed.agent_files import save_records, to_tables
 from sottovoce_lab.testbed.containers.places import Place, complete_place_count, make_ready, places
 from sottovoce_lab.testbed.containers.settings import ContainerSettings
 from sottovoce_lab.testbed.plan import Plan, plan
@@ -65,8 +65,8 @@ def _configuration(settings: ContainerSettings, planned: Plan, place: Place, bro
     period = options.period
     config = options.configuration(
         agent={"state": str(place.state)},
-        data=planned.data(f"npz:{place.records}", str(place.records)),
-        learner=planned.learner(place.index),
+        data=planned.data_table(f"npz:{place.records}", str(place.records)),
+        learner=planned.learner_keys(place.index),
         transport={
             "use": list(settings.use),
             "listen": f"0.0.0.0:{DEVICE_PORT}",
@@ -78,4 +78,4 @@ def _configuration(settings: ContainerSettings, planned: Plan, place: Place, bro
         },
         observe={"metrics": f"0.0.0.0:{METRICS_PORT}", "allow_remote": True} if settings.metrics else {},
     )
-    return tables_of(config)
+    return to_tables(config)

@@ -11,7 +11,7 @@ from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.processes import run_watched
 from sottovoce_lab.testbed.progress import Moment, Watcher
 
-_PATIENCE = 300.0
+_TIMEOUT_SECONDS = 300.0
 _ROWS = 12
 
 
@@ -44,7 +44,7 @@ def results(settings: ContainerSettings, root: Path) -> dict[str, Any]:
     fleets: list[ContainerFleet] = []
 
     def build() -> ContainerFleet:
-        fleets.append(ContainerFleet(root, settings.options.agents, _PATIENCE))
+        fleets.append(ContainerFleet(root, settings.options.agents, _TIMEOUT_SECONDS))
         return fleets[0]
 
     report = run_watched(plan(settings.options), Lines(), build)

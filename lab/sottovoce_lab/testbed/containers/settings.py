@@ -82,7 +82,7 @@ class ContainerSettings:
         )
 
 
-def faults_of(environment: Mapping[str, str]) -> list[str]:
+def read_faults(environment: Mapping[str, str]) -> list[str]:
     """Read one agent's message faults from SOTTOVOCE_FAULTS, as whitespace-separated `--fault` specifications.
 
     Raises:
@@ -108,4 +108,4 @@ def _number(values: Mapping[str, str], name: str) -> float:
     try:
         return float(values[name])
     except ValueError:
-        raise UsageError(f"{_PREFIX}{name}={values[name]}: specify a number, for example {_DEFAULTS[name]}") from None
+        raise UsageError(f"{_PREFIX}{name}={values[name]}: must be a number, for example {_DEFAULTS[name]}") from None

@@ -35,7 +35,7 @@ class Member:
         days: returns the number of days since the run started.
 
     Attributes:
-        refused: the revoked node ids that the agent knows of.
+        revoked_ids: the revoked node ids that the agent knows of.
         clock_error_days: how many days the agent's wall clock is ahead; negative if it is behind.
         provenance: signs the agent's statements and verifies other agents' signatures.
         witness: signs and verifies for the agent's vault in secure sums.
@@ -43,11 +43,11 @@ class Member:
 
     def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
         self._fleet, self._keys, self._lifetime, self._days = fleet, keys, lifetime, days
-        self.refused: set[str] = set()
+        self.revoked_ids: set[str] = set()
         self.clock_error_days = 0.0
         self._identity = self._issue_identity()
-        self.provenance = FleetProvenance(self._identity, _TASK, self.refused.__contains__, self.clock)
-        self.witness = MemberVerifier(fleet.authority, _TASK, lambda: self.refused, self.clock)
+        self.provenance = FleetProvenance(self._identity, _TASK, self.revoked_ids.__contains__, self.clock)
+        self.witness = MemberVerifier(fleet.authority, _TASK, lambda: self.revoked_ids, self.clock)
 
     @property
     def node(self) -> str:
@@ -89,13 +89,13 @@ class Member:
         )
 
 
-def enrol_agents(agents: int, seed: int, renewed: int | None, days: Callable[[], float]) -> Sequence[Member]:
+def enrol_agents(agents: int, seed: int, validity_days: int | None, days: Callable[[], float]) -> Sequence[Member]:
     """Enrol a run's agents in a new fleet.
 
     Args:
         agents: the number of agents.
         seed: the seed from which the agents' keys and ids are derived.
-        renewed: the validity period of certificates, in days; None if they are valid for the whole run.
+        validity_days: the validity period of certificates, in days; None if they are valid for the whole run.
         days: returns the number of days since the run started.
     """
     key = generate_private_key(SECP256R1())
@@ -106,4 +106,4 @@ def enrol_agents(agents: int, seed: int, renewed: int | None, days: Callable[[],
         private_key = sha256(f"{seed}/{number}".encode()).digest()
         return DeviceKeys(Ed25519PrivateKey.from_private_bytes(private_key), generate_private_key(SECP256R1()))
 
-    return [Member(fleet, keys(number), renewed or _FOR_ALL, days) for number in range(agents)]
+    return [Member(fleet, keys(number), validity_days or _FOR_ALL, days) for number in range(agents)]

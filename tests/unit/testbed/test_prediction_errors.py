@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sottovoce.data import Records, Target
 from sottovoce.kernels.least_squares import LeastSquares
-from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, least_squares
+from sottovoce_lab.testbed.prediction_errors import PredictionMeter, least_squares
 
 
 def records(*rows: tuple[float, float]) -> Records:
@@ -17,7 +17,7 @@ HELD = [records((1.0, 1.0), (2.0, 1.0)), records((3.0, 4.0))]
 
 def test_errors_are_averaged_over_agents_in_the_target_s_own_unit() -> None:
     """Models 1 and 0 are off by 2, 0, 1 and 3, 2, 5; the fit to x = 1, 2, 3 and y = 1, 1, 4 is w = 15/14."""
-    result = PredictionMeter(LeastSquares(2), TEST, None, HELD, 0).final([np.array([1.0]), np.array([0.0])])
+    result = PredictionMeter(LeastSquares(2), TEST, None, HELD, 0).measure_all([np.array([1.0]), np.array([0.0])])
     assert result.mae_mean == pytest.approx((1 + 10 / 3) / 2)
     assert result.mae_max == pytest.approx(10 / 3)
     assert result.rmse_max == pytest.approx(np.sqrt(38 / 3))
@@ -32,7 +32,7 @@ def test_errors_are_averaged_over_agents_in_the_target_s_own_unit() -> None:
 def test_errors_and_baselines_are_reported_in_the_measured_unit() -> None:
     baselines = {"persistence": np.array([30.0, 20.0, 80.0])}
     target = Target("Wh", lambda features, targets: 10 * targets, baselines, overlap=1)
-    result = PredictionMeter(LeastSquares(2), TEST, target, HELD, 0).final([np.array([1.0])])
+    result = PredictionMeter(LeastSquares(2), TEST, target, HELD, 0).measure_all([np.array([1.0])])
     assert result.unit == "Wh"
     assert result.mae_mean == pytest.approx(10)
     assert result.mae_persistence == pytest.approx(10)
@@ -40,14 +40,14 @@ def test_errors_and_baselines_are_reported_in_the_measured_unit() -> None:
     assert result.loss_mean == pytest.approx(5 / 6), "the model's own scale"
 
 
-def test_a_curve_compares_on_its_own_records() -> None:
+def test_curve_baselines_use_sampled_records() -> None:
     random = np.random.default_rng(0)
     many = random.normal(size=(5000, 2))
     target = Target("Wh", lambda features, targets: targets, {"persistence": many[:, -1] + 1}, overlap=1)
     meter = PredictionMeter(LeastSquares(2), Records(many, np.zeros(5000, dtype=np.int64)), target, HELD, 0)
     models = [np.array([float(w)]) for w in random.normal(size=150)]
-    assert meter.quick(models).mae_persistence == pytest.approx(1)
-    assert meter.quick(models).mae_mean == pytest.approx(meter.final(models).mae_mean, rel=0.1)
+    assert meter.measure_sample(models).mae_persistence == pytest.approx(1)
+    assert meter.measure_sample(models).mae_mean == pytest.approx(meter.measure_all(models).mae_mean, rel=0.1)
 
 
 def test_the_exact_fit_is_the_shortest_solution() -> None:

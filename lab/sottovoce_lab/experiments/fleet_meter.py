@@ -35,20 +35,20 @@ class Meter:
         self._labels = fleet.test.labels
         self._sample = np.sort(generator.permutation(len(self._labels))[:_CURVE_RECORDS])
 
-    def quick(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
-        """Measure models on at most 2,000 test records; see `final`."""
-        return self._measure(weights, weight_of, self._sample)
+    def measure_sample(self, weights: NDArray[np.float64], model_index: NDArray[np.int64]) -> Spread:
+        """Measure models on at most 2,000 test records; see `measure_all`."""
+        return self._measure(weights, model_index, self._sample)
 
-    def final(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
+    def measure_all(self, weights: NDArray[np.float64], model_index: NDArray[np.int64]) -> Spread:
         """Measure models on all test records.
 
         Args:
             weights: the distinct models, float64[m, k, d].
-            weight_of: index of each measured device's model, int64[devices].
+            model_index: index of each measured device's model, int64[devices].
         """
-        return self._measure(weights, weight_of, np.arange(len(self._labels)))
+        return self._measure(weights, model_index, np.arange(len(self._labels)))
 
-    def _measure(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64], rows: NDArray[np.int64]) -> Spread:
+    def _measure(self, weights: NDArray[np.float64], model_index: NDArray[np.int64], rows: NDArray[np.int64]) -> Spread:
         parameters = weights.reshape(len(weights), -1)
         features, labels = self._features[rows], self._labels[rows]
         step = max(1, _MAX_SCORES // (len(rows) * weights.shape[1]))
@@ -57,7 +57,7 @@ class Meter:
             part = slice(start, start + step)
             accuracy[part] = (self._model.predict(parameters[part], features) == labels).mean(axis=1)
             losses[part] = self._model.loss(parameters[part], features, labels)
-        accuracy, losses = accuracy[weight_of], losses[weight_of]
+        accuracy, losses = accuracy[model_index], losses[model_index]
         return Spread(
             accuracy_mean=float(accuracy.mean()),
             accuracy_min=float(accuracy.min()),

@@ -9,7 +9,7 @@ import msgspec
 from sottovoce_lab.models.layers.activations import Flatten, Relu, Sigmoid, Tanh
 from sottovoce_lab.models.layers.conv import Conv2d
 from sottovoce_lab.models.layers.dense import Dense
-from sottovoce_lab.models.layers.layer import Declared, Layer, Shape, format_shape
+from sottovoce_lab.models.layers.layer import Layer, LayerDeclaration, Shape, format_shape
 from sottovoce_lab.models.layers.network import Chain, PlacedLayer, Residual
 from sottovoce_lab.models.layers.norms import GroupNorm, LayerNorm
 from sottovoce_lab.models.layers.pooling import AveragePool, MaxPool
@@ -18,7 +18,7 @@ Table = dict[str, Any]
 """A table of values as read from TOML."""
 
 
-class Block(Declared, frozen=True, tag="residual"):
+class Block(LayerDeclaration, frozen=True, tag="residual"):
     """A declared residual block: y = body(x) + shortcut(x).
 
     Attributes:
@@ -33,7 +33,7 @@ class Block(Declared, frozen=True, tag="residual"):
 _Kind = AveragePool | Conv2d | Dense | Flatten | GroupNorm | LayerNorm | MaxPool | Relu | Sigmoid | Tanh
 
 
-def read_chain(
+def parse_layers(
     tables: Sequence[Table], shape: Shape, *, rectified: bool = False, scope: str = "", location: str = ""
 ) -> Chain:
     """Parse layer tables, and return the chain of layers with shapes and parameter names.
@@ -104,8 +104,8 @@ def _place_layer(layer: Layer, shape: Shape, rectified: bool, prefix: str, locat
 
 
 def _build_block(block: Block, shape: Shape, rectified: bool, scope: str, location: str) -> Residual:
-    body = read_chain(block.layers, shape, rectified=rectified, scope=scope, location=location)
-    shortcut = read_chain(
+    body = parse_layers(block.layers, shape, rectified=rectified, scope=scope, location=location)
+    shortcut = parse_layers(
         block.shortcut, shape, rectified=rectified, scope=f"{scope}shortcut.", location=f"{location}shortcut, "
     )
     if body.output != shortcut.output:

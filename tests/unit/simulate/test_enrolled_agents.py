@@ -10,7 +10,7 @@ from sottovoce.secure_sum.statements import Ready, Statement, body_bytes
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.simulator.disk import Disk
-from sottovoce_lab.simulator.enrolled import Member, enrol_agents
+from sottovoce_lab.simulator.enrolment import Member, enrol_agents
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
@@ -20,7 +20,7 @@ AGENTS, CYCLES = 8, 16
 
 
 class Seen:
-    """A witness of every event."""
+    """An observer of every event."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, float, str]] = []
@@ -80,14 +80,14 @@ def test_a_ledger_on_a_full_disk_fails_and_continues_afterwards() -> None:
     ledger = Ledger.in_memory("agent", Budget(None, 1e-5, "record", "add-remove"), disk.connection)
     event = PureRelease("laplace", 1, 4, 1995, 1000, 1.995)
     assert ledger.charge(b"first", event)
-    disk.full = True
+    disk.is_full = True
     queries = (number.to_bytes(32, "big") for number in range(100))
     with pytest.raises(LedgerUnwritable, match="full"):
         all(ledger.charge(query, event) for query in queries)
     charges = ledger.head().charges
     assert charges < 100
     assert len(list(ledger.charges())) == charges
-    disk.full = False
+    disk.is_full = False
     assert ledger.charge(b"last", event)
     assert ledger.head().charges == charges + 1
 
@@ -109,13 +109,13 @@ def test_certificates_expire_are_renewed_and_are_checked_by_each_agent_s_own_clo
     with pytest.raises(MessageRefused, match="is not currently valid"):
         other.witness.verify(sign_statement(one))
     other.clock_error_days = 0.0
-    other.refused.add(one.node)
+    other.revoked_ids.add(one.node)
     with pytest.raises(MessageRefused, match="revoked"):
         other.provenance.admit(sign_statement(one))
 
 
 @pytest.mark.parametrize("word", ["renew=4", "clock=0.5@cycle:1-9"])
-def test_sums_are_opened_whatever_the_clocks_show(word: str) -> None:
+def test_secure_sums_succeed_with_wrong_clocks(word: str) -> None:
     document, _ = run_fleet("average", word, privacy__noise="cell", privacy__cell__min=4)
     assert all(item["alive"] for item in document["agents"])
     assert document["privacy"]["ledgers_agree"]

@@ -16,12 +16,12 @@ _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
 }
 
 
-class RevokedDropped:
+class RevocationLaw:
     """The law that, after a cycle event, honest devices store no publications from devices they know are revoked."""
 
-    def violation(self, occurrence: Occurrence) -> str | None:
-        """Return the violation, if any; see Law.violation."""
+    def find_violation(self, occurrence: Occurrence) -> str | None:
+        """Return the violation, if any; see Law.find_violation."""
         device, owners = occurrence.device, _OWNERS.get(type(occurrence.state))
-        if owners is None or occurrence.event != _CYCLE_EVENT or not device.honest or not device.refused:
+        if owners is None or occurrence.event != _CYCLE_EVENT or not device.is_honest or not device.revoked_ids:
             return None
-        return _STILL_STORED if any(owner in device.refused for owner in owners(occurrence.state)) else None
+        return _STILL_STORED if any(owner in device.revoked_ids for owner in owners(occurrence.state)) else None

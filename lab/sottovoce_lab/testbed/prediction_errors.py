@@ -44,13 +44,13 @@ class PredictionMeter:
         self._random = np.random.default_rng(seed)
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
-    def quick(self, models: Sequence[Floats]) -> PredictionErrors:
+    def measure_sample(self, models: Sequence[Floats]) -> PredictionErrors:
         """Measure the errors of up to 100 models on up to 2,000 records, for a point on a run's curve."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
-    def final(self, models: Sequence[Floats]) -> PredictionErrors:
+    def measure_all(self, models: Sequence[Floats]) -> PredictionErrors:
         """Measure the errors of all models on all records."""
         return self._measure(models, np.arange(len(self._test)))
 

@@ -44,9 +44,9 @@ def uniformity_p_value(cumulative: Floats) -> float:
     Args:
         cumulative: the values F(x), float64[n].
     """
-    ordered, n = np.sort(cumulative), len(cumulative)
+    sorted_values, n = np.sort(cumulative), len(cumulative)
     positions = np.arange(n) / n
-    distance = max(float((ordered - positions).max()), float((positions + 1 / n - ordered).max()))
+    distance = max(float((sorted_values - positions).max()), float((positions + 1 / n - sorted_values).max()))
     return min(1.0, 2 * math.exp(-2 * n * distance * distance))
 
 

@@ -5,10 +5,10 @@ from sottovoce.door import Query, Refused
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import Vault
 
-from sottovoce_lab.auditor.subject import Sighting
+from sottovoce_lab.auditor.subject import ObservedRun
 
 
-def ask_vault(vault: Vault, queries: list[Query]) -> Sighting:
+def ask_vault(vault: Vault, queries: list[Query]) -> ObservedRun:
     """Query the vault, and return its releases in units of 1.
 
     Raises:
@@ -21,4 +21,4 @@ def ask_vault(vault: Vault, queries: list[Query]) -> Sighting:
         if isinstance(answer, Refused):
             raise PrivacyError(f"the vault refused a query that its budget covers ({answer.reason})")
         values.append(answer.value * answer.step)
-    return Sighting(np.stack(values), np.stack([query.point for query in queries]))
+    return ObservedRun(np.stack(values), np.stack([query.point for query in queries]))

@@ -9,9 +9,9 @@ from sottovoce.algorithms.family import prepare_records, required_budget
 from sottovoce.kernels.profile import Profile, limit_norm
 from sottovoce.vault.terms.means import MeanTerms
 
-from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, Regression
 from sottovoce_lab.testbed.measure import Errors, Meter
 from sottovoce_lab.testbed.plan import Plan
+from sottovoce_lab.testbed.prediction_errors import PredictionMeter, Regression
 
 Vectors = NDArray[np.float64]
 
@@ -33,11 +33,11 @@ class ErrorMeter:
         self._prior = self._distance_from_truth(profile.vector(np.zeros(profile.size)))
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
-    def quick(self, models: Sequence[Vectors]) -> Errors:
-        """Measure the errors as in `final`, because it is fast enough for a curve."""
-        return self.final(models)
+    def measure_sample(self, models: Sequence[Vectors]) -> Errors:
+        """Measure the errors of all agents' means, which is fast enough for each point of a curve."""
+        return self.measure_all(models)
 
-    def final(self, models: Sequence[Vectors]) -> Errors:
+    def measure_all(self, models: Sequence[Vectors]) -> Errors:
         """Measure the errors of all agents' means."""
         errors = np.stack(models) - self._truth
         rmse = np.sqrt(np.mean(errors**2, axis=1))
@@ -59,8 +59,8 @@ class ErrorMeter:
 AnyMeter = Meter | ErrorMeter | PredictionMeter
 
 
-def meter_of(plan: Plan) -> AnyMeter:
-    """Return the meter for a plan's models."""
+def create_meter(plan: Plan) -> AnyMeter:
+    """Create the meter for a plan's models."""
     model, seed = plan.family.model, plan.options.seed
     if "noise_deviation" not in plan.family.facts and plan.classes > 1:
         return Meter(model, plan.test, seed)

@@ -20,7 +20,7 @@ _OLDER = "an older contribution replaced a newer one"
 _CHANGED = "a device's own sum changed by an amount other than the release of this event"
 
 
-class ContributionsGrow:
+class ContributionOrderLaw:
     """The law that step counts of stored contributions never decrease. Implements Law.
 
     Args:
@@ -30,7 +30,7 @@ class ContributionsGrow:
     def __init__(self, devices: Sequence[Device]) -> None:
         self._states: dict[str, ContributionsState] = {device.id: device.store.load().state for device in devices}
 
-    def violation(self, occurrence: Occurrence) -> str | None:
+    def find_violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any, using the last commit of a device that is down or starting; see Law."""
         device, node = occurrence.device, occurrence.device.id
         previous = self._states[node]
@@ -38,7 +38,7 @@ class ContributionsGrow:
             self._states[node] = device.store.load().state
             return None
         state = self._states[node] = cast(ContributionsState, occurrence.state)
-        if not device.honest:
+        if not device.is_honest:
             return None
         if any(state.held[rank].steps < previous.held[rank].steps for rank in previous.held.keys() & state.held.keys()):
             return _OLDER
