@@ -651,7 +651,7 @@ class Cells:
         return replace(state, stage=stage, since=state.cycle, **changes)  # type: ignore[arg-type]
 
     def _idle_state(self, state: CellState) -> CellState:
-        cleared = dict.fromkeys(("asked", "offer", "roster", "lead", "go", "named", "given", "stood"))
+        cleared = dict.fromkeys(("pending_query", "offer", "roster", "lead", "go", "named", "given", "survivor_ack"))
         return self._at_stage(state, "idle", deputies=(), round=b"", **cleared)
 
     def _position(self, state: CellState) -> int:
