@@ -9,13 +9,13 @@ from rich.table import Table
 from tests.cells.attacks import ATTACKS, LIES
 from tests.cells.bugs import BUGS
 from tests.cells.rounds import play
-from tests.cells.teeth import bites
+from tests.cells.teeth import measure_margins
 
 _TRIALS = 4096
 
 
-def succeeded(name: str) -> str | None:
-    """Run an attack; return what the attacker got, which may be a crash of the code under attack, or None."""
+def run_attack(name: str) -> str | None:
+    """Run an attack; return what the attacker gained, which may be a crash of the attacked code, or None."""
     try:
         return ATTACKS[name]()
     except Exception as error:  # noqa: BLE001 - a bug may break anything
@@ -26,59 +26,60 @@ def main() -> int:
     """Print the table; return 1 if an attack succeeds against the shipped code or a bug is missed."""
     failed = False
     for name in ATTACKS:
-        if (got := succeeded(name)) is not None:
-            print(f"the code as it ships: {name}: {got}", file=sys.stderr)
+        if (gain := run_attack(name)) is not None:
+            print(f"the shipped code: {name}: {gain}", file=sys.stderr)
             failed = True
     table = Table("bug", "found by", "which got")
     for name, (bug, expected) in BUGS.items():
         with pytest.MonkeyPatch.context() as patch:
             bug(patch)
-            tried = [attack for attack in ATTACKS if attack not in LIES or attack in expected]
-            found = {attack: got for attack in tried if (got := succeeded(attack)) is not None}
-        missed = [attack for attack in expected if attack not in found]
+            attacks_run = [attack for attack in ATTACKS if attack not in LIES or attack in expected]
+            results = {attack: gain for attack in attacks_run if (gain := run_attack(attack)) is not None}
+        missed = [attack for attack in expected if attack not in results]
         failed = failed or bool(missed)
-        others = [attack for attack in found if attack not in expected]
-        named = [*expected, *(f"({attack})" for attack in others), *(f"missed by {attack}" for attack in missed)]
-        table.add_row(name, "\n".join(named), "\n".join(found[attack] for attack in expected if attack in found))
+        others = [attack for attack in results if attack not in expected]
+        finder_names = [*expected, *(f"({attack})" for attack in others), *(f"missed by {attack}" for attack in missed)]
+        gains = [results[attack] for attack in expected if attack in results]
+        table.add_row(name, "\n".join(finder_names), "\n".join(gains))
     Console(width=160).print(table)
     print(f"{len(BUGS)} bugs, {len(ATTACKS)} attacks", file=sys.stderr)
-    failed = failed or not _bitten()
-    return 1 if failed or not _rounds(int(sys.argv[1])) else 0
+    failed = failed or not _check_noise_margins()
+    return 1 if failed or not _play_rounds(int(sys.argv[1])) else 0
 
 
-def _bitten() -> bool:
-    """Print how near attackers come to ε; return whether the allowed one stays below and each is as near as due."""
-    found = bites(_TRIALS)
-    for one in found:
+def _check_noise_margins() -> bool:
+    """Print how close attackers come to ε; return whether each bound is 60 % to 100 % of its claimed ε."""
+    results = measure_margins(_TRIALS)
+    for margin in results:
         print(
-            f"an attacker that knows {one.known} shares more than is promised reaches ε ≥ {one.bound:.3f} of "
-            f"{one.claimed:.3f}, {100 * one.bound / one.claimed:.0f} %",
+            f"an attacker that knows {margin.extra_shares} more shares than promised reaches ε ≥ {margin.bound:.3f} of "
+            f"{margin.claimed:.3f}, {100 * margin.bound / margin.claimed:.0f} %",
             file=sys.stderr,
         )
-    return all(0.6 * one.claimed <= one.bound <= one.claimed for one in found)
+    return all(0.6 * margin.claimed <= margin.bound <= margin.claimed for margin in results)
 
 
-def _rounds(most: int) -> bool:
-    """Play fleets until this many rounds have been paid for; return whether all laws held."""
-    charged = opened = knowing = up = lied = seed = 0
-    broken = []
-    while charged < most:
+def _play_rounds(minimum_rounds: int) -> bool:
+    """Play fleets until this many rounds have been charged; return whether no law was violated."""
+    charged = opened = informed = running = with_liar = seed = 0
+    failed_seeds = []
+    while charged < minimum_rounds:
         try:
-            played = play(seed)
+            outcome = play(seed)
         except AssertionError as error:
-            broken.append(seed)
+            failed_seeds.append(seed)
             print(f"seed {seed}: {error}", file=sys.stderr)
         else:
-            charged, opened = charged + played.charged, opened + played.opened
-            knowing, up = knowing + played.knowing, up + played.up
-            lied += played.liar is not None
+            charged, opened = charged + outcome.charged, opened + outcome.opened
+            informed, running = informed + outcome.informed, running + outcome.running
+            with_liar += outcome.liar is not None
         seed += 1
     print(
-        f"{seed} fleets, {lied} with a liar, {charged} rounds paid for, {opened} opened, each once and to the last "
-        f"bit; at the end {knowing} of {up} devices knew a sum; laws broken in {len(broken)} fleets",
+        f"{seed} fleets, {with_liar} with a liar, {charged} rounds paid for, {opened} opened, each exactly "
+        f"once; at the end {informed} of {running} devices knew a sum; laws violated in {len(failed_seeds)} fleets",
         file=sys.stderr,
     )
-    return not broken
+    return not failed_seeds
 
 
 if __name__ == "__main__":

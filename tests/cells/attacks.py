@@ -1,4 +1,7 @@
-"""Attacks by a party that is leader, network and the promised colluding members; each returns what the attacker got."""
+"""Attacks by a leader that controls the network and the promised colluding members.
+
+Each attack returns what the attacker gained, or None.
+"""
 
 import re
 import sqlite3
@@ -22,7 +25,7 @@ from sottovoce.vault import Ledger
 from tests.cells.enrolled import Enrolled
 from tests.cells.fleet import CELL, CLIP, NOWHERE, Parts, Party, Round, SaidNo, fleet, party, signed
 from tests.cells.liars import LIARS
-from tests.cells.lies import lied
+from tests.cells.lies import play_liar
 
 Attack = Callable[[], str | None]
 ATTACKS: dict[str, Attack] = {}
@@ -34,7 +37,7 @@ def _in_words(kind: str) -> str:
 
 
 def attack(play: Attack) -> Attack:
-    """Register an attack: a function that returns what the attacker got, or None."""
+    """Register an attack: a function that returns what the attacker gained, or None."""
     ATTACKS[play.__name__] = play
     return play
 
@@ -45,10 +48,10 @@ def leaves_a_sum_inexact() -> str | None:
     for count, gone in ((8, 0), (8, 2), (9, 2), (12, 3)):
         parties = fleet(count, length=CLIP)
         parts = [Parts(one) for one in parties]
-        led = Round.called(parties).join().mask()
+        sum_round = Round.called(parties).join().mask()
         for place in range(gone):
-            del led.vectors[place]
-        found = led.finish()
+            del sum_round.vectors[place]
+        found = sum_round.finish()
         if found.cheaters or not np.array_equal(found.total, sum(part.seen[0] for part in parts[gone:])):
             return f"{count} members, {gone} gone: another sum"
     return None
@@ -59,9 +62,9 @@ def wraps_around() -> str | None:
     """Give every member an equal vector, the largest that the clip allows: the sum must not wrap around."""
     parties = [party(number, [CLIP], epsilon=None) for number in range(12)]
     found = Round.called(parties).join().mask().finish()
-    room = parties[0].vault._cell
-    assert room is not None
-    mean = float(found.total[0]) * room.mechanism.step / 12
+    cell_context = parties[0].vault._cell
+    assert cell_context is not None
+    mean = float(found.total[0]) * cell_context.mechanism.step / 12
     return None if abs(mean - CLIP) < 1e-4 else f"a mean of {mean:g} where all have {CLIP:g}"
 
 
@@ -70,25 +73,25 @@ def moves_the_sum_by_more_than_the_clip() -> str | None:
     honest = Round.called(fleet(8, length=0.0, epsilon=None)).join().mask().finish().total
     parties = [*fleet(7, length=0.0, epsilon=None), party(7, [1e6, 0, 0, 0], epsilon=None)]
     moved = Round.called(parties).join().mask().finish().total - honest
-    room = parties[0].vault._cell
-    assert room is not None
-    length = float(np.sqrt((moved.astype(float) ** 2).sum())) * room.mechanism.step
+    cell_context = parties[0].vault._cell
+    assert cell_context is not None
+    length = float(np.sqrt((moved.astype(float) ** 2).sum())) * cell_context.mechanism.step
     return None if length <= CLIP * (1 + 1e-9) else f"one device moved the sum by {length:g}"
 
 
 @attack
-def calls_twice() -> str | None:
+def calls_two_rosters() -> str | None:
     """Put one set of offers into two rosters, as the leader."""
-    led = Round.called(fleet(9))
-    led.join()
-    other = Round(led.parties[:8], roster_from_offers(led.roster.statements[:8]))
-    return _got(lambda: other.join([0]), "a second roster was joined with the same offer")
+    sum_round = Round.called(fleet(9))
+    sum_round.join()
+    other = Round(sum_round.parties[:8], roster_from_offers(sum_round.roster.statements[:8]))
+    return _attempt(lambda: other.join([0]), "a second roster was joined with the same offer")
 
 
 @attack
 def calls_too_few() -> str | None:
-    led = Round.called(fleet(5))
-    return _got(lambda: led.join([0]), "a roster below the smallest was joined")
+    sum_round = Round.called(fleet(5))
+    return _attempt(lambda: sum_round.join([0]), "a roster below the smallest was joined")
 
 
 @attack
@@ -97,14 +100,16 @@ def calls_strangers() -> str | None:
     honest = fleet(6)[0]
     strangers = [replace(signed(f"stranger-{i}", _offer()), signature=b"x") for i in range(7)]
     roster = sorted([honest.offer(), *strangers], key=lambda one: one.owner)
-    return _got(lambda: honest.ask(steps.Join(tuple(roster)), steps.Sealed), "a roster of strangers was joined")
+    return _attempt(lambda: honest.ask(steps.Join(tuple(roster)), steps.Sealed), "a roster of strangers was joined")
 
 
 @attack
-def calls_one_twice() -> str | None:
+def lists_a_device_twice() -> str | None:
     honest, other = fleet(2)
     offers = (honest.offer(), *(signed(other.name, _offer()) for _ in range(7)))
-    return _got(lambda: honest.ask(steps.Join(offers), steps.Sealed), "a roster with a device seven times was joined")
+    return _attempt(
+        lambda: honest.ask(steps.Join(offers), steps.Sealed), "a roster with a device seven times was joined"
+    )
 
 
 @attack
@@ -113,179 +118,179 @@ def calls_with_an_old_offer() -> str | None:
     parties = fleet(8)
     old = [one.offer() for one in parties]
     parties[0].offer()
-    return _got(lambda: parties[0].ask(steps.Join(tuple(old)), steps.Sealed), "an old offer was still good")
+    return _attempt(lambda: parties[0].ask(steps.Join(tuple(old)), steps.Sealed), "an old offer was still good")
 
 
 @attack
 def asks_for_two_vectors() -> str | None:
     """Request two vectors for two sets of members: the two would differ only in their noise."""
-    led = Round.called(fleet(8)).join().mask()
-    one, members = led.parties[0], led.members
-    fewer = led.agree_for(0, members[:-1])
-    return _got(lambda: one.ask(led.go, steps.Vector), "a second masked vector") or _got(
+    sum_round = Round.called(fleet(8)).join().mask()
+    one, members = sum_round.parties[0], sum_round.members
+    fewer = sum_round.agree_for(0, members[:-1])
+    return _attempt(lambda: one.ask(sum_round.go, steps.Vector), "a second masked vector") or _attempt(
         lambda: one.ask(fewer, Ready), "a second round for one offer"
     )
 
 
 @attack
 def names_too_few_members() -> str | None:
-    led = Round.called(fleet(8)).join()
-    fewer = led.agree_for(0, (0, 1, 2))
-    return _got(lambda: led.parties[0].ask(fewer, Ready), "ready for three members of eight")
+    sum_round = Round.called(fleet(8)).join()
+    fewer = sum_round.agree_for(0, (0, 1, 2))
+    return _attempt(lambda: sum_round.parties[0].ask(fewer, Ready), "ready for three members of eight")
 
 
 @attack
 def keeps_a_member_without_shares() -> str | None:
     """Seal noise as one member's shares: a device accepting it could not open its part, or would reveal another's."""
-    led = Round.called(fleet(8)).join()
+    sum_round = Round.called(fleet(8)).join()
     garbage = tuple(b"" if place == 7 else bytes(82) for place in range(8))
-    led.sealed[7] = garbage
-    return _got(lambda: led.agree([0]), "ready, although a member sealed no shares")
+    sum_round.sealed[7] = garbage
+    return _attempt(lambda: sum_round.agree([0]), "ready, although a member sealed no shares")
 
 
 @attack
 def deals_other_shares_than_it_commits_to() -> str | None:
     """Commit to one set of shares and seal another, as a member: its part could never be opened."""
-    led = Round.called(fleet(8)).join()
-    led.trees[7] = ShareTree([bytes([place]) * 32 for place in range(16)])
-    return _got(lambda: led.agree([0]), "ready, although a share does not fit its commitment")
+    sum_round = Round.called(fleet(8)).join()
+    sum_round.trees[7] = ShareTree([bytes([place]) * 32 for place in range(16)])
+    return _attempt(lambda: sum_round.agree([0]), "ready, although a share does not fit its commitment")
 
 
 @attack
-def lets_few_begin() -> str | None:
+def begins_with_few_members() -> str | None:
     """Request a vector, and so a charge, before enough members are ready for the round."""
-    led = Round.called(fleet(8)).join().agree()
-    one, readies = led.parties[0], led.go.readies
-    other = Ready(led.roster.digest, sha256(b"other").digest())
+    sum_round = Round.called(fleet(8)).join().agree()
+    one, readies = sum_round.parties[0], sum_round.go.readies
+    other = Ready(sum_round.roster.digest, sha256(b"other").digest())
     for few in (
         readies[:5],
         readies[:3] * 2,
         (readies[0], *(replace(ready, signature=b"forged") for ready in readies[1:6])),
-        tuple(signed(owner, other) for owner in led.roster.owners[:6]),
+        tuple(signed(owner, other) for owner in sum_round.roster.owners[:6]),
     ):
-        if (got := _got(lambda few=few: one.ask(steps.Mask(few), steps.Vector), "a vector for a few")) is not None:  # type: ignore[misc]
-            return got
+        if (gain := _attempt(lambda few=few: one.ask(steps.Mask(few), steps.Vector), "a vector for a few")) is not None:  # type: ignore[misc]
+            return gain
     return None
 
 
 @attack
 def finds_secrets_after_the_round() -> str | None:
     """Search a vault for secrets: keys once its part is masked, and shares once the round is finished."""
-    led = Round.called(fleet(8)).join().mask()
-    one = led.parties[0]
+    sum_round = Round.called(fleet(8)).join().mask()
+    one = sum_round.parties[0]
     member = one.vault._cell.member  # type: ignore[union-attr]
     if member._secrets is None or member._secrets.keys is not None:
         return "the keys are there after the part is masked"
-    led.finish()
+    sum_round.finish()
     one.ask(steps.End(0), steps.Ended)
     return None if member._secrets is None else "shares are there after the round is finished"
 
 
 @attack
-def turns_the_bundles() -> str | None:
+def swaps_the_bundles() -> str | None:
     """Hand this device one member's shares as if they were another's, as the leader."""
-    led = Round.called(fleet(8)).join()
-    led.sealed[1], led.sealed[2] = led.sealed[2], led.sealed[1]
-    led.trees[1], led.trees[2] = led.trees[2], led.trees[1]
-    return _got(lambda: led.agree([0]), "shares of one member passed for another's")
+    sum_round = Round.called(fleet(8)).join()
+    sum_round.sealed[1], sum_round.sealed[2] = sum_round.sealed[2], sum_round.sealed[1]
+    sum_round.trees[1], sum_round.trees[2] = sum_round.trees[2], sum_round.trees[1]
+    return _attempt(lambda: sum_round.agree([0]), "shares of one member passed for another's")
 
 
 @attack
 def names_two_sets_of_survivors() -> str | None:
-    led = Round.called(fleet(8)).join().mask()
+    sum_round = Round.called(fleet(8)).join().mask()
     all_of_them, fewer = range(8), range(7)
-    led.stand(0, all_of_them)
-    return _got(lambda: led.stand(0, fewer), "a member stood for two sets of survivors")
+    sum_round.stand(0, all_of_them)
+    return _attempt(lambda: sum_round.stand(0, fewer), "a member stood for two sets of survivors")
 
 
 @attack
 def names_too_few_survivors() -> str | None:
-    led = Round.called(fleet(8)).join().mask()
-    return _got(lambda: led.stand(0, range(3)), "a member stood for three survivors of eight")
+    sum_round = Round.called(fleet(8)).join().mask()
+    return _attempt(lambda: sum_round.stand(0, range(3)), "a member stood for three survivors of eight")
 
 
 @attack
 def opens_two_sets() -> str | None:
     """Collude with one member more than promised: with only the promised one, no two sets can be opened."""
-    led = Round.called(fleet(8)).join().mask()
-    first = [led.stand(place, range(8)) for place in range(8)]
-    revealed = [led.reveal(place, first[:6]) for place in range(6)]
-    lied = [signed(led.roster.owners[place], Stand(led.h, tuple(range(7)))) for place in range(6)]
+    sum_round = Round.called(fleet(8)).join().mask()
+    first = [sum_round.stand(place, range(8)) for place in range(8)]
+    revealed = [sum_round.reveal(place, first[:6]) for place in range(6)]
+    false_stands = [signed(sum_round.roster.owners[place], Stand(sum_round.h, tuple(range(7)))) for place in range(6)]
     try:
-        more = [led.reveal(place, lied) for place in range(6)]
+        more = [sum_round.reveal(place, false_stands) for place in range(6)]
     except SaidNo:
         return None
-    keys = Combiner(tuple(range(6))).secret({place: said.mask_keys[0].share for place, said in enumerate(more)})
+    keys = Combiner(tuple(range(6))).secret({place: reply.mask_keys[0].share for place, reply in enumerate(more)})
     return f"two sets opened: both secrets of a member ({len(revealed)} seeds, {keys[:4].hex()})"
 
 
 @attack
 def takes_both_shares() -> str | None:
     """Look for a member for whom both the share of the seed and the share of the mask key are revealed."""
-    led = Round.called(fleet(8)).join().mask()
-    stands = [led.stand(place, range(7)) for place in range(7)]
-    said = led.reveal(0, stands[:6])
-    if len(said.seeds) + len(said.mask_keys) != 8:
+    sum_round = Round.called(fleet(8)).join().mask()
+    stands = [sum_round.stand(place, range(7)) for place in range(7)]
+    reply = sum_round.reveal(0, stands[:6])
+    if len(reply.seeds) + len(reply.mask_keys) != 8:
         return "more shares than members"
-    held = led.parties[0].vault._cell.member._secrets.received_shares  # type: ignore[union-attr]
-    seeds, keys = ({one.share for one in shares} for shares in (said.seeds, said.mask_keys))
+    held = sum_round.parties[0].vault._cell.member._secrets.received_shares  # type: ignore[union-attr]
+    seeds, keys = ({one.share for one in shares} for shares in (reply.seeds, reply.mask_keys))
     both = [place for place in range(8) if held[place].shares.seed in seeds and held[place].shares.mask_key in keys]
     return f"both shares of members {both}" if both else None
 
 
 @attack
 def opens_with_few_stands() -> str | None:
-    led = Round.called(fleet(8)).join().mask()
-    stands = [led.stand(place, range(8)) for place in range(8)]
-    return _got(lambda: led.reveal(0, stands[:5]), "five of eight opened a sum")
+    sum_round = Round.called(fleet(8)).join().mask()
+    stands = [sum_round.stand(place, range(8)) for place in range(8)]
+    return _attempt(lambda: sum_round.reveal(0, stands[:5]), "five of eight opened a sum")
 
 
 @attack
 def stands_twice_for_the_same() -> str | None:
-    led = Round.called(fleet(8)).join().mask()
-    stands = [led.stand(place, range(8)) for place in range(8)]
-    return _got(lambda: led.reveal(0, stands[:3] * 2), "the stands of three counted as six")
+    sum_round = Round.called(fleet(8)).join().mask()
+    stands = [sum_round.stand(place, range(8)) for place in range(8)]
+    return _attempt(lambda: sum_round.reveal(0, stands[:3] * 2), "the stands of three counted as six")
 
 
 @attack
 def forges_stands() -> str | None:
-    led = Round.called(fleet(8)).join().mask()
-    stands = [led.stand(place, range(8)) for place in range(8)]
+    sum_round = Round.called(fleet(8)).join().mask()
+    stands = [sum_round.stand(place, range(8)) for place in range(8)]
     forged = [stands[0], *(replace(stand, signature=b"forged") for stand in stands[1:6])]
-    return _got(lambda: led.reveal(0, forged), "forged stands opened a sum")
+    return _attempt(lambda: sum_round.reveal(0, forged), "forged stands opened a sum")
 
 
 @attack
 def stands_of_another_round() -> str | None:
-    led = Round.called(fleet(8)).join().mask()
-    led.stand(0, range(8))
-    others = [signed(owner, Stand(sha256(b"other").digest(), tuple(range(8)))) for owner in led.roster.owners]
-    return _got(lambda: led.reveal(0, others[:6]), "stands of another round opened a sum")
+    sum_round = Round.called(fleet(8)).join().mask()
+    sum_round.stand(0, range(8))
+    others = [signed(owner, Stand(sha256(b"other").digest(), tuple(range(8)))) for owner in sum_round.roster.owners]
+    return _attempt(lambda: sum_round.reveal(0, others[:6]), "stands of another round opened a sum")
 
 
 @attack
 def asks_before_the_vector() -> str | None:
-    led = Round.called(fleet(8)).join().mask([1, 2, 3, 4, 5, 6, 7])
-    return _got(lambda: led.stand(0, range(8)), "a member stood for survivors before it gave its vector")
+    sum_round = Round.called(fleet(8)).join().mask([1, 2, 3, 4, 5, 6, 7])
+    return _attempt(lambda: sum_round.stand(0, range(8)), "a member stood for survivors before it gave its vector")
 
 
 @attack
-def unmasks_the_late() -> str | None:
+def unmasks_a_late_member() -> str | None:
     """Declare a member gone and reveal its mask key; then deliver its vector after all."""
-    led = Round.called(fleet(8, length=CLIP)).join().mask()
-    parts, late = led.parties, 7
-    stands = [led.stand(place, range(7)) for place in range(7)]
-    revealed = {place: led.reveal(place, stands[:6]) for place in range(6)}
-    key = Combiner(tuple(range(6))).secret({place: said.mask_keys[0].share for place, said in revealed.items()})
-    private, size = X25519PrivateKey.from_private_bytes(key), led.size
-    width = len(led.vectors[late]) // size
-    vector = unpack_values(led.vectors[late], width)
+    sum_round = Round.called(fleet(8, length=CLIP)).join().mask()
+    parts, late = sum_round.parties, 7
+    stands = [sum_round.stand(place, range(7)) for place in range(7)]
+    revealed = {place: sum_round.reveal(place, stands[:6]) for place in range(6)}
+    key = Combiner(tuple(range(6))).secret({place: reply.mask_keys[0].share for place, reply in revealed.items()})
+    private, size = X25519PrivateKey.from_private_bytes(key), sum_round.size
+    width = len(sum_round.vectors[late]) // size
+    vector = unpack_values(sum_round.vectors[late], width)
     for other in range(7):
-        mask = pair_mask(private, led.roster.offers[other].mask_key, led.h, (late, other), size, width)
+        mask = pair_mask(private, sum_round.roster.offers[other].mask_key, sum_round.h, (late, other), size, width)
         vector = vector + mask  # the masks were subtracted, as the late member is the last
-    room = parts[late].vault._cell
-    assert room is not None
-    far = np.abs(centre_values(vector, width)).max() / room.mechanism.share(8)
+    cell_context = parts[late].vault._cell
+    assert cell_context is not None
+    far = np.abs(centre_values(vector, width)).max() / cell_context.mechanism.share(8)
     return f"the vector of one device, {far:.1f} deviations of its share away" if far < 100 else None
 
 
@@ -321,14 +326,14 @@ def subtracts_two_rounds() -> str | None:
 
 
 @attack
-def starts_it_anew() -> str | None:
+def restarts_a_vault() -> str | None:
     """Restart a vault in the middle of a round: it must give no vector, and must offer other keys."""
     parties = fleet(8)
-    led = Round.called(parties).join().agree()
+    sum_round = Round.called(parties).join().agree()
     again = party(0, [1.0, 0, 0, 0], seed=1, ledger=parties[0].ledger)
-    if (got := _got(lambda: again.ask(led.go, steps.Vector), "a vector after a restart")) is not None:
-        return got
-    offer, before = _body(again.offer()), led.roster.offers[0]
+    if (gain := _attempt(lambda: again.ask(sum_round.go, steps.Vector), "a vector after a restart")) is not None:
+        return gain
+    offer, before = _body(again.offer()), sum_round.roster.offers[0]
     same = {offer.mask_key, offer.share_key, offer.commitment} & {before.mask_key, before.share_key, before.commitment}
     return "keys outlived a restart" if same else None
 
@@ -336,15 +341,15 @@ def starts_it_anew() -> str | None:
 @attack
 def takes_a_vector_unpaid() -> str | None:
     """Fail the ledger's disk at the charge: no vector may leave."""
-    led = Round.called(fleet(8)).join().agree()
-    one = led.parties[0]
+    sum_round = Round.called(fleet(8)).join().agree()
+    one = sum_round.parties[0]
 
     def fails(*_: object) -> bool:
         raise LedgerError("the disk is full")
 
     with patch.object(Ledger, "charge", fails):
         try:
-            one.ask(led.go, steps.Vector)
+            one.ask(sum_round.go, steps.Vector)
         except (LedgerError, SaidNo):
             return None
     return "a masked vector, and no charge"
@@ -356,7 +361,7 @@ def takes_more_than_is_paid_for() -> str | None:
     parties = fleet(8)
     for _ in range(1 + CELL.spare):
         Round.called(parties).join().mask()
-    return _got(lambda: Round.called(parties).join().mask(), "a third vector out of a budget for two")
+    return _attempt(lambda: Round.called(parties).join().mask(), "a third vector out of a budget for two")
 
 
 @attack
@@ -364,15 +369,15 @@ def finds_secrets_on_the_disk() -> str | None:
     """Search the ledger, after a round, for the secrets that the vault had in memory."""
     parties = fleet(8)
     parts = Parts(parties[0])
-    led = Round.called(parties).join().agree()
-    room = parties[0].vault._cell
-    assert room is not None
-    secrets = room.member._secrets
+    sum_round = Round.called(parties).join().agree()
+    cell_context = parties[0].vault._cell
+    assert cell_context is not None
+    secrets = cell_context.member._secrets
     assert secrets is not None
     keys = secrets.keys
     assert keys is not None
-    led.mask().finish()
-    kept = _dumped(parties[0])
+    sum_round.mask().finish()
+    kept = _dump_ledger(parties[0])
     looked_for = {
         "the seed": keys.seed,
         "the mask key": keys.mask_key.private_bytes_raw(),
@@ -391,10 +396,10 @@ def measures_the_noise() -> str | None:
     for seed in range(rounds):
         parties = [party(number, [0.0] * size, seed=seed) for number in range(8)]
         parts = [Parts(one) for one in parties]
-        led = Round.called(parties).join().mask()
+        sum_round = Round.called(parties).join().mask()
         for gone in (6, 7):
-            del led.vectors[gone]
-        total = led.finish().total - parts[0].seen[0]  # the part of the member that is promised to collude
+            del sum_round.vectors[gone]
+        total = sum_round.finish().total - parts[0].seen[0]  # the part of the member that is promised to collude
         left.append(total)
         (_, terms, _) = next(iter(parties[1].ledger.charges()))
         claimed = _claimed_variance(terms)
@@ -407,14 +412,14 @@ def measures_the_noise() -> str | None:
 def hides_a_wrong_seed() -> str | None:
     """Deal shares of a seed other than the promised one, as a member: the leader must identify that member."""
     parties = fleet(8)
-    room = parties[2].vault._cell
-    assert room is not None
-    led = Round.called(parties)
-    secrets = room.member._secrets
+    cell_context = parties[2].vault._cell
+    assert cell_context is not None
+    sum_round = Round.called(parties)
+    secrets = cell_context.member._secrets
     assert secrets is not None
     assert secrets.keys is not None
     secrets.keys = replace(secrets.keys, seed=bytes(32))
-    found = led.join().mask().finish()
+    found = sum_round.join().mask().finish()
     return None if found.cheaters == (2,) else f"a sum, and {found.cheaters} named"
 
 
@@ -422,26 +427,26 @@ def hides_a_wrong_seed() -> str | None:
 def calls_a_revoked_device() -> str | None:
     """Call, with real certificates, a device that the fleet has revoked and one whose certificate has expired."""
     with TemporaryDirectory() as directory:
-        found = Enrolled(Path(directory)).joins()
+        found = Enrolled(Path(directory)).accepted_outsiders()
     return None if not found else f"a roster with a device that is {', or '.join(found)} was joined"
 
 
-def _of_a_liar(kind: str) -> Attack:
+def _liar_attack(kind: str) -> Attack:
     """Make an attack of a kind of liar, which plays as the leader, as its deputy and as another member."""
 
     def play() -> str | None:
-        return next((got for place in (0, 1, -1) if (got := lied(kind, place, 8)) is not None), None)
+        return next((gain for place in (0, 1, -1) if (gain := play_liar(kind, place, 8)) is not None), None)
 
     return play
 
 
-LIES = {_in_words(kind): _of_a_liar(kind) for kind in LIARS}
+LIES = {_in_words(kind): _liar_attack(kind) for kind in LIARS}
 """Attacks that play whole fleets, which takes longer."""
 ATTACKS.update(LIES)
 
 
-def _got(act: Callable[[], object], what: str) -> str | None:
-    """Act as the attacker; return what the attacker got, or None if the act was refused."""
+def _attempt(act: Callable[[], object], what: str) -> str | None:
+    """Attempt an action; return `what`, or None if the action was refused."""
     try:
         act()
     except (SaidNo, MessageRefused):
@@ -460,7 +465,7 @@ def _body(statement: Statement) -> Offer:
     return decode_body(statement, Offer)
 
 
-def _dumped(one: Party) -> bytes:
+def _dump_ledger(one: Party) -> bytes:
     """Return every byte of a ledger's database."""
     connection: sqlite3.Connection = one.ledger._connection
     return bytes(connection.serialize())

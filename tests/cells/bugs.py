@@ -1,4 +1,4 @@
-"""Bugs put into the shipped code of secure sums, one at a time, with the attacks that must find each."""
+"""Bugs planted into the shipped code of secure sums, one at a time, with the attacks that must find each."""
 
 import math
 from collections.abc import Callable
@@ -41,30 +41,30 @@ BUGS: dict[str, tuple[Bug, tuple[str, ...]]] = {}
 def found_by(*attacks: str) -> Callable[[Bug], Bug]:
     """Register a bug, with the attacks that must find it."""
 
-    def noted(bug: Bug) -> Bug:
+    def register(bug: Bug) -> Bug:
         BUGS[bug.__name__] = (bug, attacks)
         return bug
 
-    return noted
+    return register
 
 
 @found_by("names_two_sets_of_survivors")
 def two_sets_signed_in_a_round(patch: pytest.MonkeyPatch) -> None:
     survive = CellMember.survive
 
-    def forgetful(self: CellMember, said: steps.Survive) -> Stand:
+    def faulty_survive(self: CellMember, said: steps.Survive) -> Stand:
         assert self._secrets is not None
         self._secrets.stand = None
         return survive(self, said)
 
-    patch.setattr(CellMember, "survive", forgetful)
+    patch.setattr(CellMember, "survive", faulty_survive)
 
 
 @found_by("takes_both_shares")
 def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def generous(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         honest = reveal(self, said)
         assert self._secrets is not None
         return steps.Revealed(
@@ -72,130 +72,130 @@ def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
             tuple(self._secrets.received_shares[one].mask_key_share(one, 0) for one in self._secrets.members),
         )
 
-    patch.setattr(CellMember, "reveal", generous)
+    patch.setattr(CellMember, "reveal", faulty_reveal)
 
 
 @found_by("subtracts_two_rounds")
 def masks_reused(patch: pytest.MonkeyPatch) -> None:
     drawn = CellMember._random_seed
 
-    def kept(self: CellMember) -> bytes:
+    def faulty_random_seed(self: CellMember) -> bytes:
         known: list[bytes] = self.__dict__.setdefault("known", [])
         number = self.__dict__["count"] = self.__dict__.get("count", -1) + 1
         if number < 3:
             known.append(drawn(self))
         return bytes(known[number % 3])
 
-    patch.setattr(CellMember, "_random_seed", kept)
+    patch.setattr(CellMember, "_random_seed", faulty_random_seed)
 
 
 @found_by("subtracts_two_rounds")
 def same_noise_in_a_second_attempt(patch: pytest.MonkeyPatch) -> None:
     apply, known = CellMechanism.apply, {}
 
-    def kept(self: CellMechanism, raw: Any, members: int, noise: Any) -> NDArray[np.int64]:
+    def faulty_apply(self: CellMechanism, raw: Any, members: int, noise: Any) -> NDArray[np.int64]:
         if id(noise) not in known:
             known[id(noise)] = (noise, apply(self, raw, members, noise))
         return known[id(noise)][1]
 
-    patch.setattr(CellMechanism, "apply", kept)
+    patch.setattr(CellMechanism, "apply", faulty_apply)
 
 
 @found_by("calls_strangers")
 def roster_not_checked(patch: pytest.MonkeyPatch) -> None:
     join = CellMember.join
 
-    def trusting(self: CellMember, said: steps.Join) -> steps.Sealed:
+    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_verify_signature", lambda _: None)
             return join(self, said)
 
-    patch.setattr(CellMember, "join", trusting)
+    patch.setattr(CellMember, "join", faulty_join)
 
 
 @found_by("calls_too_few")
 def small_rosters_joined(patch: pytest.MonkeyPatch) -> None:
     join = CellMember.join
 
-    def careless(self: CellMember, said: steps.Join) -> steps.Sealed:
+    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_cell", replace(self._cell, least=2))
             return join(self, said)
 
-    patch.setattr(CellMember, "join", careless)
+    patch.setattr(CellMember, "join", faulty_join)
 
 
-@found_by("calls_one_twice")
-def a_device_twice_in_a_roster(patch: pytest.MonkeyPatch) -> None:
-    def lenient(statements: Any) -> Roster:
+@found_by("lists_a_device_twice")
+def devices_listed_twice_in_a_roster(patch: pytest.MonkeyPatch) -> None:
+    def faulty_roster_of(statements: Any) -> Roster:
         found = [roster_from_offers([one]) for one in statements]
         return Roster(tuple(statements), tuple(one.offers[0] for one in found))
 
-    patch.setattr(cell_member, "roster_from_offers", lenient)
+    patch.setattr(cell_member, "roster_from_offers", faulty_roster_of)
 
 
-@found_by("calls_twice")
+@found_by("calls_two_rosters")
 def two_rosters_joined(patch: pytest.MonkeyPatch) -> None:
     join = CellMember.join
 
-    def forgetful(self: CellMember, said: steps.Join) -> steps.Sealed:
+    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
         assert self._secrets is not None
         self._secrets.roster = None
         return join(self, said)
 
-    patch.setattr(CellMember, "join", forgetful)
+    patch.setattr(CellMember, "join", faulty_join)
 
 
 @found_by("calls_with_an_old_offer")
-def old_offers_good_for_ever(patch: pytest.MonkeyPatch) -> None:
+def old_offers_accepted(patch: pytest.MonkeyPatch) -> None:
     begin, join = CellMember.begin, CellMember.join
 
-    def kept(self: CellMember, slot: int, point: bytes) -> Offer:
+    def faulty_begin(self: CellMember, slot: int, point: bytes) -> Offer:
         before: dict[Offer, Any] = self.__dict__.setdefault("before", {})
         offer = begin(self, slot, point)
         before[offer] = self._secrets
         return offer
 
-    def remembered(self: CellMember, said: steps.Join) -> steps.Sealed:
+    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
         for offer in roster_from_offers(said.roster).offers:
             self._secrets = self.__dict__["before"].get(offer, self._secrets)
         return join(self, said)
 
-    patch.setattr(CellMember, "begin", kept)
-    patch.setattr(CellMember, "join", remembered)
+    patch.setattr(CellMember, "begin", faulty_begin)
+    patch.setattr(CellMember, "join", faulty_join)
 
 
 @found_by("keeps_a_member_without_shares")
-def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
+def members_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
     opened = shares.open_shares
 
-    def lenient(*arguments: Any) -> shares.Shares:
+    def faulty_open_shares(*arguments: Any) -> shares.Shares:
         try:
             return opened(*arguments)
         except Exception:  # noqa: BLE001 - that is the bug
             return shares.Shares(bytes(33), bytes(33))
 
-    patch.setattr(cell_member, "open_shares", lenient)
+    patch.setattr(cell_member, "open_shares", faulty_open_shares)
     patch.setattr(cell_member._ReceivedShares, "matches", lambda *_: True)
 
 
 @found_by("deals_other_shares_than_it_commits_to")
-def commitments_to_shares_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+def share_commitments_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cell_member._ReceivedShares, "matches", lambda *_: True)
 
 
-@found_by("lets_few_begin")
-def begun_by_few(patch: pytest.MonkeyPatch) -> None:
+@found_by("begins_with_few_members")
+def rounds_begun_by_few_members(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CellMember, "check_ready", _without_threshold(CellMember.check_ready))
 
 
-@found_by("lets_few_begin")
+@found_by("begins_with_few_members")
 def readies_not_verified(patch: pytest.MonkeyPatch) -> None:
-    def trusting(self: CellMember, said: steps.Mask) -> tuple[int, bytes]:
+    def faulty_check_ready(self: CellMember, said: steps.Mask) -> tuple[int, bytes]:
         secrets, roster = self._secrets_and_roster()
         return len(roster), secrets.h
 
-    patch.setattr(CellMember, "check_ready", trusting)
+    patch.setattr(CellMember, "check_ready", faulty_check_ready)
 
 
 @found_by("finds_secrets_after_the_round")
@@ -203,30 +203,30 @@ def secrets_kept_after_the_round(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CellMember, "end", lambda *_: None)
 
 
-@found_by("turns_the_bundles")
+@found_by("swaps_the_bundles")
 def shares_not_bound_to_their_sender(patch: pytest.MonkeyPatch) -> None:
     cipher = shares._cipher
     known: dict[bytes, Any] = {}
 
-    def one_for_all(own: Any, other: bytes, roster: bytes, sender: int, recipient: int) -> Any:
+    def faulty_cipher(own: Any, other: bytes, roster: bytes, sender: int, recipient: int) -> Any:
         return known.setdefault(roster, cipher(own, other, roster, 0, 0))
 
-    patch.setattr(shares, "_cipher", one_for_all)
+    patch.setattr(shares, "_cipher", faulty_cipher)
 
 
 @found_by("names_too_few_members")
-def few_members_agreed_on(patch: pytest.MonkeyPatch) -> None:
+def few_members_accepted(patch: pytest.MonkeyPatch) -> None:
     agree = CellMember.agree
     patch.setattr(CellMember, "agree", _without_threshold(agree))
 
 
 @found_by("names_too_few_survivors")
-def few_survivors_stood_for(patch: pytest.MonkeyPatch) -> None:
+def few_survivors_accepted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CellMember, "survive", _without_threshold(CellMember.survive))
 
 
 @found_by("opens_with_few_stands")
-def opened_by_few(patch: pytest.MonkeyPatch) -> None:
+def sums_opened_by_few_members(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CellMember, "reveal", _without_threshold(CellMember.reveal))
 
 
@@ -234,101 +234,101 @@ def opened_by_few(patch: pytest.MonkeyPatch) -> None:
 def stands_counted_twice(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def counting(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         distinct = {stand.owner: stand for stand in said.stands}
         with pytest.MonkeyPatch.context() as inner:
             if len(said.stands) >= self._cell.opening_threshold(8):
                 inner.setattr(Cell, "opening_threshold", lambda *_: 1)
             return reveal(self, steps.Reveal(tuple(distinct.values())))
 
-    patch.setattr(CellMember, "reveal", counting)
+    patch.setattr(CellMember, "reveal", faulty_reveal)
 
 
 @found_by("forges_stands")
 def stands_not_verified(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def trusting(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_verify_signature", lambda _: None)
             return reveal(self, said)
 
-    patch.setattr(CellMember, "reveal", trusting)
+    patch.setattr(CellMember, "reveal", faulty_reveal)
 
 
 @found_by("stands_of_another_round")
-def stands_not_read(patch: pytest.MonkeyPatch) -> None:
+def stand_contents_ignored(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def blind(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         assert self._secrets is not None
         stand = self._secrets.stand
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(cell_member, "decode_body", lambda *_: stand)
             return reveal(self, said)
 
-    patch.setattr(CellMember, "reveal", blind)
+    patch.setattr(CellMember, "reveal", faulty_reveal)
 
 
 @found_by("opens_two_sets")
-def survivors_of_whoever_stands(patch: pytest.MonkeyPatch) -> None:
+def survivors_chosen_by_other_members(patch: pytest.MonkeyPatch) -> None:
     """Reveal shares for any set that enough members confirm, whichever set this member confirmed itself."""
     reveal = CellMember.reveal
 
-    def obedient(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
         assert self._secrets is not None
         self._secrets.stand = decode_body(said.stands[0], Stand)
         return reveal(self, said)
 
-    patch.setattr(CellMember, "reveal", obedient)
+    patch.setattr(CellMember, "reveal", faulty_reveal)
 
 
 @found_by("copies_a_key")
 def masks_not_bound_to_the_pair(patch: pytest.MonkeyPatch) -> None:
     pair_mask = masks.pair_mask
 
-    def unbound(own: Any, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int) -> Any:
+    def faulty_pair_mask(own: Any, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int) -> Any:
         del pair
         return pair_mask(own, other, h, (0, 0), size, width)
 
     for module in (masks, cell_member, opening):
-        patch.setattr(module, "pair_mask", unbound)
+        patch.setattr(module, "pair_mask", faulty_pair_mask)
     import tests.cells.attacks
 
-    patch.setattr(tests.cells.attacks, "pair_mask", unbound)
+    patch.setattr(tests.cells.attacks, "pair_mask", faulty_pair_mask)
 
 
-@found_by("unmasks_the_late")
-def no_mask_of_its_own(patch: pytest.MonkeyPatch) -> None:
-    def none(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]:
+@found_by("unmasks_a_late_member")
+def own_masks_missing(patch: pytest.MonkeyPatch) -> None:
+    def faulty_own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]:
         del seed, h, width
         return np.zeros(size, dtype=np.uint64)
 
     for module in (cell_member, opening):
-        patch.setattr(module, "own_mask", none)
+        patch.setattr(module, "own_mask", faulty_own_mask)
 
 
 @found_by("leaves_a_sum_inexact")
 def masks_added_by_both(patch: pytest.MonkeyPatch) -> None:
     agreed_on = masks.pair_mask
 
-    def always_added(own: Any, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int) -> Any:
+    def faulty_pair_mask(own: Any, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int) -> Any:
         mask = agreed_on(own, other, h, pair, size, width)
         return mask if pair[0] < pair[1] else np.uint64(0) - mask
 
-    patch.setattr(cell_member, "pair_mask", always_added)
+    patch.setattr(cell_member, "pair_mask", faulty_pair_mask)
 
 
 @found_by("asks_for_two_vectors")
 def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
     agree = CellMember.agree
 
-    def forgetful(self: CellMember, said: steps.Agree) -> Ready | steps.Unfit:
+    def faulty_agree(self: CellMember, said: steps.Agree) -> Ready | steps.Unfit:
         assert self._secrets is not None
         self._secrets.h = b""
         return agree(self, said)
 
-    patch.setattr(CellMember, "agree", forgetful)
+    patch.setattr(CellMember, "agree", faulty_agree)
     patch.setattr(
         CellMember, "_keys", lambda self, secrets: self.__dict__.setdefault("kept", secrets.keys) or secrets.keys
     )
@@ -336,7 +336,7 @@ def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("takes_a_vector_unpaid")
 def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
-    def backwards(self: CellContext, said: steps.Mask) -> steps.Vector | None:
+    def faulty_mask(self: CellContext, said: steps.Mask) -> steps.Vector | None:
         members, h = self.member.check_ready(said)
         part = self.mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
         masked = self.member.mask(part, self.mechanism.width(members))
@@ -346,12 +346,12 @@ def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
             return masked
         return masked
 
-    patch.setattr(CellContext, "_mask", backwards)
+    patch.setattr(CellContext, "_mask", faulty_mask)
 
 
 @found_by("takes_more_than_is_paid_for")
 def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
-    def careless(self: CellContext, said: steps.Mask) -> steps.Vector:
+    def faulty_mask(self: CellContext, said: steps.Mask) -> steps.Vector:
         members, h = self.member.check_ready(said)
         self.ledger.charge(h, self.mechanism.event(members))
         part = self.mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
@@ -359,65 +359,65 @@ def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
 
     answered = CellContext._dispatch
 
-    def begins(self: CellContext, said: Any) -> Any:
+    def faulty_dispatch(self: CellContext, said: Any) -> Any:
         return self.member.begin(said.slot, said.point) if isinstance(said, steps.Begin) else answered(self, said)
 
-    patch.setattr(CellContext, "_mask", careless)
-    patch.setattr(CellContext, "_dispatch", begins)
+    patch.setattr(CellContext, "_mask", faulty_mask)
+    patch.setattr(CellContext, "_dispatch", faulty_dispatch)
 
 
 @found_by("measures_the_noise")
 def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
     """Use σ²/t in place of σ²/(t - f), which would be right without collusion."""
 
-    def too_small(self: CellMechanism, members: int) -> int:
+    def faulty_share(self: CellMechanism, members: int) -> int:
         return math.isqrt((self.sigma**2 - 1) // self.cell.opening_threshold(members)) + 1
 
     event = CellMechanism.event
 
-    def as_promised(self: CellMechanism, members: int) -> Any:
+    def faulty_event(self: CellMechanism, members: int) -> Any:
         with pytest.MonkeyPatch.context() as inner:
             inner.undo()
             inner.setattr(CellMechanism, "share", _share)
             return event(self, members)
 
     _share = CellMechanism.share
-    patch.setattr(CellMechanism, "share", too_small)
-    patch.setattr(CellMechanism, "event", as_promised)
+    patch.setattr(CellMechanism, "share", faulty_share)
+    patch.setattr(CellMechanism, "event", faulty_event)
 
 
 @found_by("finds_secrets_on_the_disk")
-def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+def unmasked_part_stored(patch: pytest.MonkeyPatch) -> None:
     masked = CellContext._mask
 
-    def noted(self: CellContext, said: steps.Mask) -> steps.Vector | None:
+    def faulty_mask(self: CellContext, said: steps.Mask) -> steps.Vector | None:
         apply, made = CellMechanism.apply, []
 
-        def kept(*arguments: Any) -> NDArray[np.int64]:
+        def faulty_apply(*arguments: Any) -> NDArray[np.int64]:
             made.append(apply(*arguments))
             return made[0]
 
-        def stored(exponent: int, value: bytes, simulated: bool) -> StoredRelease:
+        def store_unmasked_part(exponent: int, value: bytes, simulated: bool) -> StoredRelease:
             return StoredRelease(exponent, made[0].astype("<i8").tobytes(), simulated)
 
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(CellMechanism, "apply", kept)
-            inner.setattr(cell_context, "StoredRelease", stored)
+            inner.setattr(CellMechanism, "apply", faulty_apply)
+            inner.setattr(cell_context, "StoredRelease", store_unmasked_part)
             return masked(self, said)
 
-    patch.setattr(CellContext, "_mask", noted)
+    patch.setattr(CellContext, "_mask", faulty_mask)
 
 
-@found_by("starts_it_anew")
-def keys_from_the_name(patch: pytest.MonkeyPatch) -> None:
+@found_by("restarts_a_vault")
+def keys_derived_from_the_name(patch: pytest.MonkeyPatch) -> None:
     """Derive keys from the member's name, so that a restart finds them again."""
     from hashlib import sha256
 
-    def derived(self: CellMember) -> bytes:
+    def faulty_random_seed(self: CellMember) -> bytes:
         number = self.__dict__["number"] = self.__dict__.get("number", -1) + 1
         return sha256(f"{self._owner} {number % 3}".encode()).digest()
 
-    patch.setattr(CellMember, "_random_seed", derived)
+    patch.setattr(CellMember, "_random_seed", faulty_random_seed)
 
 
 @found_by("wraps_around")
@@ -431,17 +431,17 @@ def nothing_clipped(patch: pytest.MonkeyPatch) -> None:
 
 
 @found_by("asks_before_the_vector")
-def stood_for_before_the_vector(patch: pytest.MonkeyPatch) -> None:
+def stands_signed_before_the_vector(patch: pytest.MonkeyPatch) -> None:
     survive = CellMember.survive
 
-    def early(self: CellMember, said: steps.Survive) -> Stand:
+    def faulty_survive(self: CellMember, said: steps.Survive) -> Stand:
         secrets = self._secrets
         assert secrets is not None
         if not secrets.is_masked:
             secrets.is_masked, secrets.members, secrets.h = True, tuple(range(8)), bytes(32)
         return survive(self, said)
 
-    patch.setattr(CellMember, "survive", early)
+    patch.setattr(CellMember, "survive", faulty_survive)
 
 
 @found_by("hides_a_wrong_seed")
@@ -459,30 +459,30 @@ def commitments_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 
 @found_by("forges_results")
-def openings_believed_unseen(patch: pytest.MonkeyPatch) -> None:
-    def trusting(opening: Any, *_: Any) -> VerifiedOpening:
+def openings_not_verified(patch: pytest.MonkeyPatch) -> None:
+    def faulty_verify_opening(opening: Any, *_: Any) -> VerifiedOpening:
         roster = roster_from_offers(opening.roster)
         h = round_digest(roster.digest, opening.members, opening.roots)
         return VerifiedOpening(opening, roster, h, decode_body(opening.stands[0], Stand).survivors)
 
-    def unchecked(self: Knowledge, verified: Any, given: Any) -> Any:
+    def faulty_verify_vectors(self: Knowledge, verified: Any, given: Any) -> Any:
         return {verified.roster.owners.index(one.said.owner): one for one in given}
 
-    patch.setattr(knowledge, "verify_opening", trusting)
-    patch.setattr(Knowledge, "_verify_vectors", unchecked)
+    patch.setattr(knowledge, "verify_opening", faulty_verify_opening)
+    patch.setattr(Knowledge, "_verify_vectors", faulty_verify_vectors)
 
 
 @found_by("forges_results")
-def answers_of_one_believed(patch: pytest.MonkeyPatch) -> None:
-    def credulous(self: Knowledge, votes: Any) -> Any:
+def single_answers_believed(patch: pytest.MonkeyPatch) -> None:
+    def faulty_find_agreed_knowledge(self: Knowledge, votes: Any) -> Any:
         one = next(iter(votes.values()))
         return decode_body(one.said, Knows), self.decode_numerator(one.numerator)
 
-    patch.setattr(Knowledge, "find_agreed_knowledge", credulous)
+    patch.setattr(Knowledge, "find_agreed_knowledge", faulty_find_agreed_knowledge)
 
 
 @found_by("passes_on_other_vectors")
-def vectors_passed_on_unseen(patch: pytest.MonkeyPatch) -> None:
+def forwarded_vectors_not_verified(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(knowledge, "check_vector", lambda *_: None)
 
 
@@ -515,21 +515,21 @@ def leaders_not_compared(patch: pytest.MonkeyPatch) -> None:
 def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
     record_accusation = Dishonesty.record_accusation
 
-    def credulous(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
+    def faulty_record_accusation(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
         state = record_accusation(self, state, sender, statement)
         said = decode_body(statement, Doubt)
         return self._strike_off(state, said.accused, said.why, f"reported by {sender}")
 
-    patch.setattr(Dishonesty, "record_accusation", credulous)
+    patch.setattr(Dishonesty, "record_accusation", faulty_record_accusation)
 
 
 @found_by("calls_a_revoked_device")
-def revocations_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+def revocations_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoredRevocations, "__call__", lambda _: frozenset())
 
 
 @found_by("calls_a_revoked_device")
-def expiry_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+def expiry_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SignatureVerifier, "admit", lambda self, published, _: self.verify(published))
 
 

@@ -51,9 +51,9 @@ class Member:
         return FleetProvenance(self.identity, TASK).sign(Statement(self.identity.node_id, body_bytes(offer)))
 
 
-def joined(member: Member, others: list[Member]) -> steps.Answer | Refused:
-    offers = [one.offer() for one in (member, *others)]
-    return member.ask(steps.Join(tuple(sorted(offers, key=lambda one: one.owner))))
+def try_to_join(member: Member, others: list[Member]) -> steps.Answer | Refused:
+    offers = [device.offer() for device in (member, *others)]
+    return member.ask(steps.Join(tuple(sorted(offers, key=lambda offer: offer.owner))))
 
 
 class Enrolled:
@@ -74,7 +74,11 @@ class Enrolled:
             self._own.directory, revoke(directory / "fleet", fleet, [self._revoked.identity.node_id]), fleet.authority
         )
 
-    def joins(self) -> list[str]:
+    def accepted_outsiders(self) -> list[str]:
         """Return the excluded devices with which a member's vault would join a roster."""
-        asked = {"revoked": self._revoked, "expired": self._expired}
-        return [why for why, one in asked.items() if isinstance(joined(self._own, [*self._others, one]), steps.Sealed)]
+        outsiders = {"revoked": self._revoked, "expired": self._expired}
+        return [
+            reason
+            for reason, outsider in outsiders.items()
+            if isinstance(try_to_join(self._own, [*self._others, outsider]), steps.Sealed)
+        ]

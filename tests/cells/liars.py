@@ -53,13 +53,13 @@ from tests.cells.fleet import NOWHERE, signed
 
 
 class Forger:
-    """Member that sends results and answers of its own making, and signs with its own key.
+    """Member that fabricates results and answers, and signs them with its own key.
 
     Args:
         name: the member's name.
         names: names of all members.
         size: number of coordinates of a sum.
-        seed: seed of the generator of the forgeries.
+        seed: seed of the forgeries' random generator.
         signed: function that signs a body in the name of a member.
     """
 
@@ -74,10 +74,10 @@ class Forger:
         self._name, self._names, self._size, self._random = name, sorted(names), size, random.Random(seed)
         self._signed = signed
 
-    def forged(self, kind: str) -> Result | Known:
+    def forge(self, kind: str) -> Result | Known:
         """Make a result or an answer that no honest device could send."""
         numbers = np.array([self._random.randint(-(2**40), 2**40) for _ in range(self._size)])
-        return self.known(numbers) if kind == "known" else self._result()
+        return self.known(numbers) if kind == "known" else self._forge_result()
 
     def known(self, numerator: NDArray[np.int64]) -> Known:
         """Make an answer that only this member has signed."""
@@ -91,10 +91,12 @@ class Forger:
         body = Masked(want.round, sha256(raw).digest())
         return Vectors(
             want.round,
-            tuple(Given(raw, replace(self._signed(self._name, body), owner=self._names[at])) for at in want.places),
+            tuple(
+                Given(raw, replace(self._signed(self._name, body), owner=self._names[index])) for index in want.places
+            ),
         )
 
-    def _result(self) -> Result:
+    def _forge_result(self) -> Result:
         """Make an opening with partly real offers and signatures: the forger's own, and copies of its stand."""
         names = self._names
         bodies = {name: Offer(0, NOWHERE, *(self._random.randbytes(32) for _ in range(3))) for name in names}
@@ -115,48 +117,48 @@ class Liar(Cells):
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
         """Handle an event as the shipped code does, then falsify the messages."""
-        return self._lied(*super().on(state, event, now))
+        return self._falsify(*super().on(state, event, now))
 
-    def stepped(self, state: CellState, said: CellAnswer | Refused, now: float) -> tuple[CellState, list[Effect]]:
+    def stepped(self, state: CellState, content: CellAnswer | Refused, now: float) -> tuple[CellState, list[Effect]]:
         """Handle the vault's answer as the shipped code does, then falsify the messages."""
-        return self._lied(*super().stepped(state, said, now))
+        return self._falsify(*super().stepped(state, content, now))
 
-    def _lied(self, state: CellState, effects: list[Effect]) -> tuple[CellState, list[Effect]]:
-        lied: list[Effect] = []
+    def _falsify(self, state: CellState, effects: list[Effect]) -> tuple[CellState, list[Effect]]:
+        falsified: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Send | Reply) and isinstance(effect.message, CellMessage):
                 recipient = effect.recipient if isinstance(effect, Send) else ""
-                said = self.lie(state, effect.message.said, recipient)
-                if said is None:
+                content = self.lie(state, effect.message.said, recipient)
+                if content is None:
                     continue
-                effect = replace(effect, message=CellMessage(said))
-            lied.append(effect)
-        return state, lied
+                effect = replace(effect, message=CellMessage(content))
+            falsified.append(effect)
+        return state, falsified
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent | None:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent | None:
         """Return the message to send in place of this message; None for no message."""
         raise NotImplementedError
 
 
 class ForgesResults(Liar):
-    """Liar that sends everyone an opened sum, and an answer, of its own making, on every beat."""
+    """Liar that sends every member a fabricated opened sum and answer on every beat."""
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
         """Act as the shipped code does, and also send forged messages on a beat."""
         state, effects = super().on(state, event, now)
         if isinstance(event, Timer) and state.cycle <= 12:
             forger = self._forger(state, seed=state.cycle)
-            said = forger.forged("result" if state.cycle % 2 else "known")
+            content = forger.forge("result" if state.cycle % 2 else "known")
             state = replace(state, outbox=dict.fromkeys(state.peers, ()))
-            effects = [*effects, *(Send(peer, CellMessage(said)) for peer in state.peers)]
+            effects = [*effects, *(Send(peer, CellMessage(content)) for peer in state.peers)]
         return state, effects
 
     def _forger(self, state: CellState, seed: int) -> Forger:
         return Forger(self._owner, [*state.peers, self._owner], self.consumer.size, seed)
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Return the message unchanged."""
-        return said
+        return content
 
     def _handle_message(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
         """Answer a request for masked vectors with forged ones."""
@@ -170,49 +172,53 @@ class ForgesResults(Liar):
 class DealsWorthlessShares(Liar):
     """Liar that seals noise for every member."""
 
-    few = 20
+    target_count = 20
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Replace the sealed shares by zeros, which do not match the commitment."""
-        if not isinstance(said, Shared):
-            return said
-        sealed = tuple(one and (bytes(len(one)) if at < self.few else one) for at, one in enumerate(said.sealed))
-        return structs.replace(said, sealed=sealed)
+        if not isinstance(content, Shared):
+            return content
+        sealed = tuple(
+            share and (bytes(len(share)) if index < self.target_count else share)
+            for index, share in enumerate(content.sealed)
+        )
+        return structs.replace(content, sealed=sealed)
 
 
 class DealsTwoWorthlessShares(DealsWorthlessShares):
     """Liar that seals noise for two members."""
 
-    few = 2
+    target_count = 2
 
 
 class ProposesManyRounds(Liar):
     """Liar that proposes a different round to each member, as a leader."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Leave one member out of the proposal, a different one for each recipient."""
-        if not isinstance(said, Agreed):
-            return said
+        if not isinstance(content, Agreed):
+            return content
         leading = state.leading[state.slot]
         assert leading.roster is not None
         own = leading.roster.owners.index(recipient)
-        gone = (own + 1) % len(said.members)
-        kept = [at for at in range(len(said.members)) if at != gone]
-        members, deals = tuple(said.members[at] for at in kept), tuple(said.deals[at] for at in kept)
+        omitted = (own + 1) % len(content.members)
+        kept_indices = [index for index in range(len(content.members)) if index != omitted]
+        members = tuple(content.members[index] for index in kept_indices)
+        deals = tuple(content.deals[index] for index in kept_indices)
         h = round_digest(leading.roster.digest, members, [decode_body(deal, Deal).root for deal in deals])
-        sealed, paths = (tuple(all_of_them[at] for at in kept) for all_of_them in (said.sealed, said.paths))
+        sealed, paths = (tuple(column[index] for index in kept_indices) for column in (content.sealed, content.paths))
         return Agreed(members, sealed, paths, deals, self._sign_without_certificate(Lead(leading.roster.digest, h)))
 
 
 class RevealsFalseShares(Liar):
     """Liar that reveals shares other than those dealt to it."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Replace the first revealed share."""
-        if not isinstance(said, SharesRevealed):
-            return said
-        first = structs.replace(said.revealed.seeds[0], share=bytes(33))
-        revealed = steps.Revealed((first, *said.revealed.seeds[1:]), said.revealed.mask_keys)
+        if not isinstance(content, SharesRevealed):
+            return content
+        first = structs.replace(content.revealed.seeds[0], share=bytes(33))
+        revealed = steps.Revealed((first, *content.revealed.seeds[1:]), content.revealed.mask_keys)
         return SharesRevealed(
             revealed,
             self._sign_without_certificate(Shown(state.round, self._position(state), revealed_digest(revealed))),
@@ -222,49 +228,49 @@ class RevealsFalseShares(Liar):
 class SendsAnotherVector(Liar):
     """Liar that sends a masked vector whose hash differs from the signed one."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Replace the vector by zeros."""
-        return structs.replace(said, vector=bytes(len(said.vector))) if isinstance(said, Given) else said
+        return structs.replace(content, vector=bytes(len(content.vector))) if isinstance(content, Given) else content
 
 
 class ReportsAnotherSum(Liar):
     """Liar that opens the sum, as a leader, with a wrong seed for one member, which would give another sum."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Replace the first seed of the opening."""
-        if not isinstance(said, Result):
-            return said
-        return Result(structs.replace(said.opening, seeds=(bytes(32), *said.opening.seeds[1:])))
+        if not isinstance(content, Result):
+            return content
+        return Result(structs.replace(content.opening, seeds=(bytes(32), *content.opening.seeds[1:])))
 
 
 class PassesOnOtherVectors(Liar):
     """Liar that opens the sum, as a leader, and forwards vectors other than those that the members signed."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Replace the vectors by zeros."""
-        if not isinstance(said, Vectors):
-            return said
-        given = tuple(structs.replace(one, vector=bytes(len(one.vector))) for one in said.given)
-        return structs.replace(said, given=given)
+        if not isinstance(content, Vectors):
+            return content
+        given = tuple(structs.replace(one, vector=bytes(len(one.vector))) for one in content.given)
+        return structs.replace(content, given=given)
 
 
 class NamesTwoSets(Liar):
     """Liar that names different survivors, as a leader, to each half of the members."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Omit the last survivor, for half of the members."""
-        if not isinstance(said, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
-            return said
-        named = decode_body(said.said, Named)
+        if not isinstance(content, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
+            return content
+        named = decode_body(content.said, Named)
         return Survived(self._sign_without_certificate(Named(named.round, named.survivors[:-1])))
 
 
 class TellsFew(Liar):
     """Liar that announces the opened sum, as a leader, to only one member."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent | None:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent | None:
         """Withhold the result from everyone but one member."""
-        return None if isinstance(said, Result) and recipient != "member-00" else said
+        return None if isinstance(content, Result) and recipient != "member-00" else content
 
 
 class AccusesEverybody(Liar):
@@ -275,22 +281,22 @@ class AccusesEverybody(Liar):
         state, effects = super().on(state, event, now)
         if isinstance(event, Timer) and state.cycle <= len(state.peers):
             accused = state.peers[state.cycle - 1]
-            said = CellMessage(Doubted(self._sign(body_bytes(Doubt(accused, "lied")))))
-            state, more = queue_sends((state, [Send(peer, said) for peer in state.peers if peer != accused]))
+            message = CellMessage(Doubted(self._sign(body_bytes(Doubt(accused, "lied")))))
+            state, more = queue_sends((state, [Send(peer, message) for peer in state.peers if peer != accused]))
             effects = [*effects, *more]
         return state, effects
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Return the message unchanged."""
-        return said
+        return content
 
 
 class DealsAnotherSeed(Liar):
     """Liar that deals and commits to shares of a seed other than offered: undetectable until the sum is opened."""
 
-    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
+    def lie(self, state: CellState, content: AnyContent, recipient: str) -> AnyContent:
         """Return the message unchanged: the world has replaced the vault."""
-        return said
+        return content
 
 
 LIARS: dict[str, type[Liar]] = {

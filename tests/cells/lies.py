@@ -8,7 +8,7 @@ from tests.cells.world import World
 _SECONDS = 90.0
 
 
-def lied(kind: str, place: int, count: int) -> str | None:
+def play_liar(kind: str, place: int, count: int) -> str | None:
     """Play a liar; return its gain, or None if all others get the sum, for at most one extra charge, and most name it.
 
     Args:
@@ -18,13 +18,13 @@ def lied(kind: str, place: int, count: int) -> str | None:
     """
     liar = _leader_order([f"member-{number:02d}" for number in range(count)], 0)[place]
     world = World(count=count, liars={liar: LIARS[kind]}).run(_SECONDS)
-    if len(world.knowing()) < count - 1:
-        return f"{len(world.knowing())} of {count - 1} honest devices know the sum"
-    if world.charges() > 2:
-        return f"{world.charges()} charges"
-    if world.slandered():
-        return f"honest devices were struck: {', '.join(sorted(world.slandered()))}"
+    if len(world.informed_devices()) < count - 1:
+        return f"{len(world.informed_devices())} of {count - 1} honest devices know the sum"
+    if world.largest_charge_count() > 2:
+        return f"{world.largest_charge_count()} charges"
+    if world.wrongly_struck():
+        return f"honest devices were struck: {', '.join(sorted(world.wrongly_struck()))}"
     lies_here = kind not in (OF_MEMBERS if place == 0 else OF_LEADERS) and kind not in SILENT
-    if lies_here and 2 * len(world.naming(liar)) < count:
-        return f"{len(world.naming(liar))} of {count - 1} honest devices name the liar"
+    if lies_here and 2 * len(world.devices_naming(liar)) < count:
+        return f"{len(world.devices_naming(liar))} of {count - 1} honest devices name the liar"
     return None

@@ -1,5 +1,7 @@
-"""Whole fleets in secure sums, under any faults, some with a member that lies: every opened sum is exact, no two of one
-round are opened, no honest device is struck, and no vault joins a roster with a revoked device.
+"""Fleets in secure sums, under any faults, some with a dishonest member.
+
+Every opened sum is exact, each round opens at most one sum, no honest device is struck, and no vault joins a roster
+with a revoked device.
 """
 
 import random
@@ -33,8 +35,8 @@ _SECONDS = 90.0
 
 
 @dataclass
-class Seen:
-    """View, from outside, of what all vaults of a fleet did.
+class Observations:
+    """Observed actions of all vaults in a fleet.
 
     Attributes:
         parts: by round and owner, the vaults' vectors before masking.
@@ -48,7 +50,7 @@ class Seen:
     seeds: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
     keys: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
 
-    def revealed(self, vault: Vault, stand: Stand) -> None:
+    def record_reveal(self, vault: Vault, stand: Stand) -> None:
         """Record, and check, that a vault has revealed shares for the survivors that it confirmed."""
         assert vault._cell is not None
         secrets = vault._cell.member._secrets
@@ -56,17 +58,17 @@ class Seen:
         assert secrets.roster is not None
         owners = secrets.roster.owners
         survivors = tuple(owners[place] for place in stand.survivors)
-        gone = {owners[place] for place in secrets.members} - {*survivors}
+        missing = {owners[place] for place in secrets.members} - {*survivors}
         offers = secrets.roster.digest
         self.opened[stand.round].add(survivors)
         self.seeds[offers] |= {*survivors}
-        self.keys[offers] |= gone
+        self.keys[offers] |= missing
         assert len(self.opened[stand.round]) == 1, "two sets of survivors of one round"
         assert not self.seeds[offers] & self.keys[offers], "both shares of a member were revealed"
 
 
-class Watched:
-    """Watched vault. It can be restarted over its ledger, whereupon it loses its secrets."""
+class ObservedVault:
+    """Vault whose actions are recorded. It can be restarted over its ledger, which erases its secrets."""
 
     def __init__(
         self,
@@ -74,11 +76,11 @@ class Watched:
         terms: MeanTerms,
         ledger: Ledger,
         rng: random.Random,
-        seen: Seen,
+        observations: Observations,
         provenance: Pretended,
         kind: type[Liar] | None,
     ) -> None:
-        self._made: Callable[[], Vault] = lambda: build(
+        self._build: Callable[[], Vault] = lambda: build(
             records=Records(np.array([[rng.uniform(-1, 1) for _ in range(SIZE)]]), np.zeros(1, dtype=np.int64)),
             kernel=None,
             terms=terms,
@@ -86,25 +88,25 @@ class Watched:
             noise=SeededNoise(rng.getrandbits(60)),
             verify_signature=provenance.admit,
         )
-        self._name, self._seen, self._provenance, self._kind = name, seen, provenance, kind
+        self._name, self._seen, self._provenance, self._kind = name, observations, provenance, kind
         self._stand: Stand | None = None
         self.start()
 
     def start(self) -> None:
-        self.vault, self._stand = self._made(), None
+        self.vault, self._stand = self._build(), None
         if self._kind is DealsAnotherSeed:
             with_another_seed(self.vault)
         room = self.vault._cell
         assert room is not None
         mask = room.member.mask
 
-        def watched(part: NDArray[np.int64], width: int) -> steps.Vector:
-            made = mask(part, width)
-            assert self._name not in self._seen.parts[made.statement.round], "two vectors of a device in a round"
-            self._seen.parts[made.statement.round][self._name] = part.copy()
-            return made
+        def record_mask(part: NDArray[np.int64], width: int) -> steps.Vector:
+            vector = mask(part, width)
+            assert self._name not in self._seen.parts[vector.statement.round], "two vectors of a device in a round"
+            self._seen.parts[vector.statement.round][self._name] = part.copy()
+            return vector
 
-        room.member.mask = watched  # type: ignore[method-assign]
+        room.member.mask = record_mask  # type: ignore[method-assign]
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
         answer = self.vault.step(query)
@@ -117,7 +119,7 @@ class Watched:
                 self._stand = said
             elif isinstance(said, steps.Revealed):
                 assert self._stand is not None
-                self._seen.revealed(self.vault, self._stand)
+                self._seen.record_reveal(self.vault, self._stand)
         return answer
 
     def _roster(self) -> set[str]:
@@ -132,7 +134,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class Outcome:
     """Outcome of one played fleet.
 
     Attributes:
@@ -145,13 +147,13 @@ class Played:
 
     charged: int
     opened: int
-    knowing: int
-    up: int
+    informed: int
+    running: int
     liar: str | None
 
 
-def play(seed: int) -> Played:
-    """Play one fleet for some tens of beats. Raises AssertionError if a law is broken."""
+def play(seed: int) -> Outcome:
+    """Play one fleet for some tens of beats. Raises AssertionError if a law is violated."""
     rng = random.Random(seed)
     count, colluding = rng.randint(4, 8), rng.choice((0, 1, 1))
     least, threshold = max(3, count - rng.choice((1, 2, 3))), rng.choice((0.6, 0.7, 0.8))
@@ -159,7 +161,7 @@ def play(seed: int) -> Played:
     if cell.defect is not None:
         cell = Cell(count, count + 1, 0, 0.7, 1)
     epsilon = rng.choice((None, 1.0, 8.0))
-    seen, names = Seen(), [f"member-{number:02d}" for number in range(count)]
+    observations, names = Observations(), [f"member-{number:02d}" for number in range(count)]
     terms = MeanTerms(LEARNER, Profile(SIZE, CLIP), cell)
     budget = Budget(epsilon, 1e-5, "device", "add-remove")
     mechanism = terms.cell_mechanism(budget)
@@ -168,8 +170,9 @@ def play(seed: int) -> Played:
     kind = None if liar is None else LIARS[rng.choice(sorted(LIARS))]
     kinds = {name: kind if name == liar else None for name in names}
     provenance = Pretended()
-    vaults: Mapping[str, Watched] = {
-        name: Watched(name, terms, Ledger.in_memory(name, budget), rng, seen, provenance, kinds[name]) for name in names
+    vaults: Mapping[str, ObservedVault] = {
+        name: ObservedVault(name, terms, Ledger.in_memory(name, budget), rng, observations, provenance, kinds[name])
+        for name in names
     }
     devices = [_device(name, vaults[name], names, cell, mechanism, rng, provenance, kinds[name]) for name in names]
     faults = Faults(
@@ -186,27 +189,27 @@ def play(seed: int) -> Played:
     while simulation.now < _SECONDS:
         simulation.run_until(simulation.now + rng.uniform(0.2, 2.0))
         if rng.random() < 0.15 and simulation.now < 0.6 * _SECONDS:
-            _hit(rng.choice(names), simulation, vaults, down, rng)
+            _disturb(rng.choice(names), simulation, vaults, down, rng)
         if rng.random() < 0.01 and not provenance.revoked:
             provenance.revoked.add(rng.choice(names))
-        _check(simulation, seen, step, liar)
+        _check(simulation, observations, step, liar)
     for name in sorted(down):
         simulation.restart(name)
     simulation.run_until(simulation.now + 10)
-    _check(simulation, seen, step, liar)
-    up = [device.core.state for device in simulation.devices.values() if device.core is not None]
-    return Played(
-        len(seen.parts),
-        len(seen.opened),
-        sum(state.slot for state in up),
-        len(up),
+    _check(simulation, observations, step, liar)
+    running = [device.core.state for device in simulation.devices.values() if device.core is not None]
+    return Outcome(
+        len(observations.parts),
+        len(observations.opened),
+        sum(state.slot for state in running),
+        len(running),
         None if kind is None else kind.__name__,
     )
 
 
 def _device(
     name: str,
-    vault: Watched,
+    vault: ObservedVault,
     names: list[str],
     cell: Cell,
     mechanism: CellMechanism,
@@ -222,7 +225,9 @@ def _device(
     return Device(name, learner, store, vault, tuple(others), is_honest=honest)  # type: ignore[arg-type]
 
 
-def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down: set[str], rng: random.Random) -> None:
+def _disturb(
+    name: str, simulation: Simulation, vaults: Mapping[str, ObservedVault], down: set[str], rng: random.Random
+) -> None:
     """Take a device down, with or without its vault, or restart it."""
     if name in down:
         down.discard(name)
@@ -234,13 +239,13 @@ def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down:
         vaults[name].start()
 
 
-def _check(simulation: Simulation, seen: Seen, step: float, liar: str | None) -> None:
+def _check(simulation: Simulation, observations: Observations, step: float, liar: str | None) -> None:
     """Check that each honest device holds only a mean of one round's survivors, and has struck no honest device."""
     means = {
-        np.rint(sum(seen.parts[h][owner] for owner in survivors) * (step / len(survivors) * UNIT))
+        np.rint(sum(observations.parts[h][owner] for owner in survivors) * (step / len(survivors) * UNIT))
         .astype(np.int64)
         .tobytes()
-        for h, sets in seen.opened.items()
+        for h, sets in observations.opened.items()
         for survivors in sets
     }
     for device in simulation.devices.values():
@@ -248,5 +253,5 @@ def _check(simulation: Simulation, seen: Seen, step: float, liar: str | None) ->
             continue
         if (found := device.core.state.numerator) is not None:
             assert found.tobytes() in means, "a mean of no round's survivors"
-        struck = {node: one for node, one in device.core.state.dishonest.items() if node != liar}
-        assert not struck, f"{device.id} has struck honest devices: {struck}"
+        struck_honest = {node: evidence for node, evidence in device.core.state.dishonest.items() if node != liar}
+        assert not struck_honest, f"{device.id} has struck honest devices: {struck_honest}"

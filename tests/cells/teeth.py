@@ -1,4 +1,4 @@
-"""Attackers' distance from ε: the one allowed for, one with a key more, and all other members together."""
+"""Margins between ε and what attackers reach: with the promised shares, with one more, and with all other members'."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,8 +18,8 @@ _DELTA = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Bite:
-    """Distance of one attacker from ε.
+class Margin:
+    """Margin between ε and what one attacker reaches.
 
     Attributes:
         known: number of known noise shares beyond the promised number.
@@ -27,24 +27,24 @@ class Bite:
         bound: lower bound of ε at 95 % confidence.
     """
 
-    known: int
+    extra_shares: int
     claimed: float
     bound: float
 
 
-def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
+def measure_margin(extra_shares: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Margin:
     """Play `trials` devices, each with or without a canary, against an attacker that has `known` more shares."""
     terms, budget = MeanTerms("audited", Profile(1, 1.0), CELL), Budget(epsilon, _DELTA, "device", "add-remove")
-    subject = CellMeans(terms, budget, extra_colluding=known)
+    subject = CellMeans(terms, budget, extra_colluding=extra_shares)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)
     assert isinstance(event, CellSum)
-    fewer = replace(event, honest=event.honest - known)
+    fewer = replace(event, honest=event.honest - extra_shares)
     claimed = gaussian_epsilon(math.sqrt(fewer.mu_squared), _DELTA)
     findings = play_canary_game(subject, claimed, trials, np.random.default_rng(seed), 0.05, 0.05)
     bound = max(finding.epsilon_lower_bound or 0.0 for finding in findings)
-    return Bite(known, claimed, bound)
+    return Margin(extra_shares, claimed, bound)
 
 
-def bites(trials: int) -> list[Bite]:
-    """Measure the attacker allowed for, one that holds a key more, and all other members together."""
-    return [bite(known, trials) for known in (0, 1, CELL.honest_shares(CELL.least) - 1)]
+def measure_margins(trials: int) -> list[Margin]:
+    """Measure the attacker that ε allows for, one with one more share, and all other members together."""
+    return [measure_margin(extra_shares, trials) for extra_shares in (0, 1, CELL.honest_shares(CELL.least) - 1)]

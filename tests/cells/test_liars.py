@@ -1,4 +1,4 @@
-"""Liars of each kind, one among 20 devices with one dishonest allowed: all others get the sum, and name the liar."""
+"""Liars of each kind, one among 20 devices: all others get the sum, and identify the liar."""
 
 from base64 import b64decode
 from dataclasses import replace
@@ -10,11 +10,11 @@ from sottovoce.secure_sum.proofs import Proof, judge_proof
 
 from tests.cells.fleet import belongs
 from tests.cells.liars import LIARS
-from tests.cells.lies import lied
+from tests.cells.lies import play_liar
 from tests.cells.world import World
 
 
-def test_the_status_has_a_proof_that_everybody_can_verify() -> None:
+def test_the_status_contains_a_verifiable_proof() -> None:
     liar = "member-05"
     world = World(count=8, liars={liar: LIARS["DealsAnotherSeed"]}).run(60)
     for device in world.honest:
@@ -24,23 +24,23 @@ def test_the_status_has_a_proof_that_everybody_can_verify() -> None:
         assert judge_proof(msgpack.decode(b64decode(raw), type=Proof), world.cell, belongs)[0] == liar
 
 
-def test_a_leader_that_has_forgotten_a_lie_is_told_of_it_before_anybody_pays() -> None:
+def test_a_leader_that_forgot_a_lie_learns_of_it_before_any_charge() -> None:
     world = World(count=8, liars={(liar := "member-05"): LIARS["DealsAnotherSeed"]})
     world.simulation.start()
-    at = 0.0
+    now = 0.0
     while not all(device.core and liar in world.state(device.id).struck for device in world.honest):
-        at += 0.1
-        world.simulation.run_until(at)
+        now += 0.1
+        world.simulation.run_until(now)
     leader = next(name for name in _leader_order(world.names, 0) if name != liar)
     core = world.simulation.devices[leader].core
     assert core is not None
     core._state = replace(world.state(leader), dishonest={}, doubts={})
-    world.simulation.run_until(at + 120)
-    assert len(world.knowing()) == 7
-    assert world.charges() <= 2
+    world.simulation.run_until(now + 120)
+    assert len(world.informed_devices()) == 7
+    assert world.largest_charge_count() <= 2
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])
 @pytest.mark.parametrize("kind", LIARS)
-def test_one_liar(kind: str, place: int) -> None:
-    assert lied(kind, place, 20) is None
+def test_a_liar_cannot_block_the_sum(kind: str, place: int) -> None:
+    assert play_liar(kind, place, 20) is None

@@ -1,4 +1,4 @@
-"""Liar through a whole descent: all other devices take every step alike, and pay for at most one extra sum."""
+"""Liar during a descent: all other devices take the same steps, and pay for at most one extra sum."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ KERNEL = Softmax(4, 2)
 NAMES = [f"member-{number:02d}" for number in range(COUNT)]
 
 
-def device(number: int, kind: type[Cells]) -> Device:
+def make_device(number: int, kind: type[Cells]) -> Device:
     name, rng = NAMES[number], np.random.default_rng(number)
     budget, terms = Budget(8.0, 1e-5, "record", "add-remove"), CellGradientTerms("group-sgd", STEPS, 0.5, CELL, 64)
     mechanism = terms.mechanism(KERNEL, budget, by_kernel=False)
@@ -46,14 +46,14 @@ def device(number: int, kind: type[Cells]) -> Device:
 
 @pytest.mark.parametrize("place", [0, -1])
 @pytest.mark.parametrize("kind", LIARS)
-def test_one_liar(kind: str, place: int) -> None:
+def test_a_liar_does_not_disturb_a_descent(kind: str, place: int) -> None:
     liar = _leader_order(NAMES, 0)[place]
-    devices = [device(number, LIARS[kind] if name == liar else Cells) for number, name in enumerate(NAMES)]
+    devices = [make_device(number, LIARS[kind] if name == liar else Cells) for number, name in enumerate(NAMES)]
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
     simulation.run_until(400)
-    states = {one.id: one.core.state for one in devices if one.core is not None and one.id != liar}
+    states = {device.id: device.core.state for device in devices if device.core is not None and device.id != liar}
     assert [state.slot for state in states.values()] == [STEPS] * (COUNT - 1)
     assert len({state.numerator.tobytes() for state in states.values()}) == 1
-    assert max(one.vault.spending().charges for one in devices if one.id != liar) <= STEPS + CELL.spare
+    assert max(device.vault.spending().charges for device in devices if device.id != liar) <= STEPS + CELL.spare
     assert {node for state in states.values() for node in state.dishonest} <= {liar}

@@ -24,7 +24,7 @@ Learners = Callable[..., Cells]
 
 
 class World:
-    """Devices that take one mean, without noise.
+    """Devices that compute one noise-free mean.
 
     Args:
         count: number of devices.
@@ -83,44 +83,44 @@ class World:
             self.simulation.step()
         return self.state(name)
 
-    def knowing(self) -> list[str]:
+    def informed_devices(self) -> list[str]:
         """Return honest devices that have the mean of some set of members that can be opened."""
-        return [device.id for device in self.honest if self._right(self.state(device.id))]
+        return [device.id for device in self.honest if self._has_correct_mean(self.state(device.id))]
 
-    def charges(self) -> int:
+    def largest_charge_count(self) -> int:
         """Return the largest number of charges that an honest device has paid."""
         return max(device.vault.spending().charges for device in self.honest)
 
-    def naming(self, liar: str) -> list[str]:
+    def devices_naming(self, liar: str) -> list[str]:
         """Return honest devices whose status names a device."""
-        named = []
+        results = []
         for device in self.honest:
             learner = device.learner
             assert isinstance(learner, Cells)
             details = learner.progress(self.state(device.id)).details
             if any(liar in str(details.get(key, "")) for key in ("dishonest", "doubted")):
-                named.append(device.id)
-        return named
+                results.append(device.id)
+        return results
 
-    def slandered(self) -> set[str]:
+    def wrongly_struck(self) -> set[str]:
         """Return honest devices that another honest device has struck."""
         return {node for device in self.honest for node in self.state(device.id).dishonest if node not in self.liars}
 
-    def _right(self, state: CellState) -> bool:
+    def _has_correct_mean(self, state: CellState) -> bool:
         """Check whether the mean in a state is that of members whose sum was opened."""
         return state.numerator is not None and any(
             np.allclose(state.numerator / UNIT, np.mean([self.values[name] for name in names], axis=0), atol=1e-4)
-            for names in self._opened()
+            for names in self._opened_sets()
         )
 
-    def _opened(self) -> set[tuple[str, ...]]:
+    def _opened_sets(self) -> set[tuple[str, ...]]:
         """Return the survivors of each round that an honest device has opened."""
-        found = set()
+        results = set()
         for device in self.honest:
             if (opened := self.state(device.id).opened) is not None:
                 owners = opened.verified.roster.owners
-                found.add(tuple(owners[place] for place in opened.verified.survivors))
-        return found
+                results.add(tuple(owners[place] for place in opened.verified.survivors))
+        return results
 
     def _device(self, name: str, budget: Budget, seed: int) -> Device:
         learner = self.liars.get(name, Cells)(

@@ -1,7 +1,7 @@
-"""A device's life with its ledger, recorded down to the bytes it writes.
+"""Device's use of its ledger, recorded down to the bytes that it writes.
 
-Usage: ledger_workload.py DIRECTORY LOG. The ledger is made and used in DIRECTORY; LOG gets every operation on its
-files, and between them, as remarks, the queries that were answered and what was released.
+Usage: ledger_workload.py DIRECTORY LOG. The ledger is created and used in DIRECTORY. LOG receives every operation on
+its files and, between them, marks with the answered queries and their releases.
 """
 
 import os
@@ -33,16 +33,16 @@ CREATED, ANSWERED, CLOSED = "created", "answered", "closed"
 
 def main() -> None:
     directory, log = Path(sys.argv[1]), Path(sys.argv[2])
-    sys.unraisablehook = _fail
+    sys.unraisablehook = _end_process
     recorder = DiskRecorder(directory)
     Ledger.create(directory / LEDGER, OWNER, BUDGET)
     recorder.mark(CREATED)
-    for made, queries in (
-        (record_vault, [record_question(slot) for slot in range(RECORDS)]),
-        (gradient_vault, [question(slot) for slot in range(ROUNDS)]),
-        (gradient_vault, [question(slot) for slot in range(0, ROUNDS, 50)]),
+    for make_vault, queries in (
+        (record_vault, [record_query(slot) for slot in range(RECORDS)]),
+        (gradient_vault, [gradient_query(slot) for slot in range(ROUNDS)]),
+        (gradient_vault, [gradient_query(slot) for slot in range(0, ROUNDS, 50)]),
     ):
-        vault = made(Ledger.open(directory / LEDGER, OWNER, BUDGET))
+        vault = make_vault(Ledger.open(directory / LEDGER, OWNER, BUDGET))
         for query in queries:
             answer = vault.answer(query)
             if not isinstance(answer, Refused):
@@ -52,13 +52,13 @@ def main() -> None:
     save(recorder.operations, log)
 
 
-def question(slot: int) -> Query:
-    """A query for a gradient, at an arbitrary point."""
+def gradient_query(slot: int) -> Query:
+    """Return a gradient query at an arbitrary point."""
     return Query("clipd2p", "gradient", slot, np.zeros(KERNEL.size))
 
 
-def record_question(slot: int) -> Query:
-    """A query for a record."""
+def record_query(slot: int) -> Query:
+    """Return a record query."""
     return Query("golf", "record", slot, np.zeros(0))
 
 
@@ -89,7 +89,7 @@ def _records() -> Records:
     return Records(rng.normal(size=(RECORDS, 4000)), rng.integers(0, 2, RECORDS))
 
 
-def _fail(problem: "sys.UnraisableHookArgs") -> None:
+def _end_process(problem: "sys.UnraisableHookArgs") -> None:
     """End the process on an error inside SQLite's calls, which nothing raises: later records could not be trusted."""
     print(f"the recorder failed: {problem.exc_value!r}", file=sys.stderr, flush=True)
     os._exit(3)

@@ -11,18 +11,18 @@ from tests.support.waiting import until
 STEPS = 400
 
 
-def test_it_waits_until_somebody_has_repaired_it_and_goes_on(tmp_path: Path) -> None:
+def test_an_agent_on_a_read_only_disk_waits_until_it_is_repaired(tmp_path: Path) -> None:
     with failing_disk(tmp_path) as disk:
         device = device_on(disk.at, new_fleet(tmp_path / "fleet"), tmp_path)
         device.configure(learner={"steps": STEPS, "period": 0.1})
         with running(device) as (agent,):
             until(lambda: agent.status()["steps_done"] >= 5, "some steps are done")
             disk.fail()
-            until(lambda: agent.lines("fault-passes", "kind=disk"), "it says what it waits for")
+            until(lambda: agent.lines("fault-passes", "kind=disk"), "the log states the fault")
             disk.repair(agent)
             before = spending(device)
-            until(lambda: is_working(agent), "it is at work again")
-            until(lambda: agent.status()["steps_done"] >= before.releases + 3, "it goes on")
+            until(lambda: is_working(agent), "the agent works again")
+            until(lambda: agent.status()["steps_done"] >= before.releases + 3, "learning continues")
             assert agent.end() == 0
             assert "Traceback" not in agent.log()
         after = spending(device)

@@ -19,7 +19,7 @@ AGENTS, STEPS, KILLS = 4, 30, 8
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_agents_killed_again_and_again_keep_mass_and_budget(tmp_path: Path, seed: int) -> None:
+def test_repeatedly_killed_agents_lose_no_mass_and_exceed_no_budget(tmp_path: Path, seed: int) -> None:
     fate = random.Random(seed)
     devices = _ring(tmp_path)
     with ExitStack() as stack:
@@ -27,14 +27,14 @@ def test_agents_killed_again_and_again_keep_mass_and_budget(tmp_path: Path, seed
         for agent in agents:
             agent.ready()
         for _ in range(KILLS):
-            time.sleep(fate.uniform(0.0, 0.4))  # the moment of death is the point
+            time.sleep(fate.uniform(0.0, 0.4))  # the kill must happen at a random moment
             victim = fate.randrange(AGENTS)
             assert agents[victim].end(signal.SIGKILL) == -signal.SIGKILL
             agents[victim] = stack.enter_context(AgentProcess(devices[victim])).ready()
         for agent in agents:
             until(lambda agent=agent: agent.status()["steps_done"] == STEPS, "every private step is done")  # type: ignore[misc]
-        until(lambda: _spread(agents) < AGREED, "they come to agree")
-        _check_books_of(agents, devices)
+        until(lambda: _spread(agents) < AGREED, "the models agree")
+        _check_books(agents, devices)
 
 
 def _ring(directory: Path) -> list[Device]:
@@ -51,10 +51,10 @@ def _spread(agents: list[AgentProcess]) -> float:
     return float(np.ptp(models, axis=0).max())
 
 
-def _check_books_of(agents: list[AgentProcess], devices: list[Device]) -> None:
+def _check_books(agents: list[AgentProcess], devices: list[Device]) -> None:
     for agent in agents:
         agent.process.send_signal(signal.SIGTERM)
-    assert [agent.ended() for agent in agents] == [0] * AGENTS
+    assert [agent.wait_for_end() for agent in agents] == [0] * AGENTS
     for agent, device in zip(agents, devices, strict=True):
         spent = spending(device)
         assert (spent.charges, spent.releases) == (STEPS, STEPS)

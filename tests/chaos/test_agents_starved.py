@@ -25,50 +25,53 @@ LINES = 400
 MEBIBYTE = 2**20
 
 
-def cycle(agent: AgentProcess, readers: Path) -> int:
-    """The cycle that the agent reports to a reader; 0 where it is not at work or cannot be asked."""
+def current_cycle(agent: AgentProcess, readers: Path) -> int:
+    """Return the cycle that the agent reports to a reader; 0 if the agent is not working or unreachable."""
     try:
         return int(ask(agent.device.state, "status", 5.0, readers=readers, waiting=True).get("cycle", 0))
     except NetworkError:
         return 0
 
 
-def scraped(address: str) -> None:
+def scrape(address: str) -> None:
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=5.0) as answer:
             answer.read()
     except OSError:
-        pass  # that is allowed meanwhile
+        pass  # may fail while memory is short
 
 
 @pytest.mark.parametrize("extra", [0, 2 * MEBIBYTE])
 @pytest.mark.parametrize("transport", ["grpc", "mqtt"])
-def test_an_agent_without_memory_recovers_or_says_why_it_ended(tmp_path: Path, transport: str, extra: int) -> None:
+def test_an_agent_without_memory_recovers_or_logs_why_it_ended(tmp_path: Path, transport: str, extra: int) -> None:
     fleet: Fleet = new_fleet(tmp_path / "fleet")
     device, metrics, readers = new_device(fleet, tmp_path / "a"), f"127.0.0.1:{free_port()}", tmp_path / "readers.sock"
-    way = {} if transport == "grpc" else {"mqtt": {"url": f"mqtt://127.0.0.1:{free_port()}"}}
+    mqtt_settings = {} if transport == "grpc" else {"mqtt": {"url": f"mqtt://127.0.0.1:{free_port()}"}}
     device.configure(
         agent={"readers_socket": str(readers), "bytes_per_day": 2**50},
         ledger={"bytes_per_day": 2**50, "alone": True},
         learner={"steps": 10_000, "period": 0.1, "model": "mlp", "hidden": 4096},
         observe={"metrics": metrics},
-        transport={"use": [transport], **way},
+        transport={"use": [transport], **mqtt_settings},
     )
     with AgentProcess(device) as agent:
-        until(lambda: agent.ready().status()["steps_done"] >= 1, "it is at work")
+        until(lambda: agent.ready().status()["steps_done"] >= 1, "the agent works")
         pid, began = agent.process.pid, time.monotonic()
         with limited(pid, resource.RLIMIT_AS, address_space(pid) + extra):
             while agent.process.poll() is None and time.monotonic() < began + SECONDS:
-                cycle(agent, readers)
-                scraped(metrics)
+                current_cycle(agent, readers)
+                scrape(metrics)
             if agent.process.poll() is None:
                 share = processor_share(pid, SECONDS)
-                assert share < 0.5, f"it takes {share:.2f} of a processor"
+                assert share < 0.5, f"the agent uses {share:.2f} of a processor"
         log = agent.log()
         assert len(log.splitlines()) < LINES
-        at = until(lambda: agent.process.poll() is not None or cycle(agent, readers), "it is at work, or has ended")
+        cycle_reached = until(
+            lambda: agent.process.poll() is not None or current_cycle(agent, readers),
+            "the agent works again or has ended",
+        )
         if (code := agent.process.poll()) is None:
-            until(lambda: cycle(agent, readers) > at, "cycles continue")
+            until(lambda: current_cycle(agent, readers) > cycle_reached, "cycles continue")
             assert agent.end() == 0
         else:
             print(log)

@@ -22,8 +22,8 @@ AGENTS = 4
 STEPS = 20
 
 
-class Hardened(Broker):
-    """A broker configured as shipped: with mutual TLS and access control."""
+class HardenedBroker(Broker):
+    """Broker configured as shipped, with mutual TLS and access control."""
 
     def __init__(self, configuration: Path, port: int) -> None:
         super().__init__(configuration.parent / "run")
@@ -31,21 +31,21 @@ class Hardened(Broker):
 
 
 @pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
-def test_no_mass_and_no_charge_is_lost_when_the_broker_dies_and_comes_back(tmp_path: Path) -> None:
+def test_a_killed_broker_loses_no_mass_and_no_charge(tmp_path: Path) -> None:
     fleet, port, fate = new_fleet(tmp_path / "fleet"), free_port(), random.Random(6)
     configuration = write_broker(
         fleet, tmp_path / "broker", ["127.0.0.1"], port=port, listen="127.0.0.1", user=getuser()
     )
     devices = [new_device(fleet, tmp_path / f"d{i}", seed=i) for i in range(AGENTS)]
-    way = {"use": ["mqtt"], "mqtt": {"url": f"mqtts://127.0.0.1:{port}"}}
+    transport_settings = {"use": ["mqtt"], "mqtt": {"url": f"mqtts://127.0.0.1:{port}"}}
     for i, device in enumerate(devices):
         peers = [devices[(i + j) % AGENTS].entry(address="mqtt:main") for j in (1, 2)]
-        device.configure(peers, learner={"period": 0.1, "steps": STEPS}, transport=way)
+        device.configure(peers, learner={"period": 0.1, "steps": STEPS}, transport=transport_settings)
     with ExitStack() as stack:
-        broker = stack.enter_context(Hardened(configuration, port))
+        broker = stack.enter_context(HardenedBroker(configuration, port))
         agents = [stack.enter_context(AgentProcess(device)).ready() for device in devices]
         for _ in range(4):
-            time.sleep(fate.uniform(0.1, 0.8))  # the moment of death is the point
+            time.sleep(fate.uniform(0.1, 0.8))  # the kill must happen at a random moment
             broker.kill()
             time.sleep(fate.uniform(0.0, 0.8))
             broker.start()
@@ -54,7 +54,7 @@ def test_no_mass_and_no_charge_is_lost_when_the_broker_dies_and_comes_back(tmp_p
             until(lambda agent=agent: agent.status()["traffic"]["received"] > 2, "messages come through again")  # type: ignore[misc]
         for agent in agents:
             agent.process.send_signal(signal.SIGTERM)
-        assert [agent.ended() for agent in agents] == [0] * AGENTS
+        assert [agent.wait_for_end() for agent in agents] == [0] * AGENTS
     for agent, device in zip(agents, devices, strict=True):
         spent = spending(device)
         assert (spent.charges, spent.releases) == (STEPS, STEPS)
@@ -65,7 +65,7 @@ def test_no_mass_and_no_charge_is_lost_when_the_broker_dies_and_comes_back(tmp_p
 
 
 @pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
-def test_the_shipped_broker_lets_nobody_in_and_no_device_speak_for_another(tmp_path: Path) -> None:
+def test_the_shipped_broker_refuses_strangers_and_impersonation(tmp_path: Path) -> None:
     import asyncio
     import ssl
 
@@ -75,46 +75,53 @@ def test_the_shipped_broker_lets_nobody_in_and_no_device_speak_for_another(tmp_p
     configuration = write_broker(
         fleet, tmp_path / "broker", ["127.0.0.1"], port=port, listen="127.0.0.1", user=getuser()
     )
-    one, other = (new_device(fleet, tmp_path / name, seed=0) for name in ("a", "b"))
+    publisher, subscriber = (new_device(fleet, tmp_path / name, seed=0) for name in ("a", "b"))
     stranger = new_device(new_fleet(tmp_path / "elsewhere"), tmp_path / "c", seed=0)
 
     def context(device: object, root: Path = tmp_path / "fleet" / "ca.pem") -> ssl.SSLContext:
-        made = ssl.create_default_context(cafile=root)
+        ssl_context = ssl.create_default_context(cafile=root)
         if device is not None:
             directory = device.state / "identity"  # type: ignore[attr-defined]
-            made.load_cert_chain(directory / "tls.pem", directory / "tls.key")
-        return made
+            ssl_context.load_cert_chain(directory / "tls.pem", directory / "tls.key")
+        return ssl_context
 
-    async def heard(prefix: str) -> list[str]:
-        """The topics on which `other` receives what `one` publishes."""
-        topics = (f"{prefix}/peer/{one.id}", f"{prefix}/peer/{other.id}", f"{prefix}/in/{other.id}/{one.id}",
-                  f"{prefix}/in/{other.id}/{stranger.id}", f"{prefix}/in/{one.id}/{other.id}", "anything")  # fmt: skip
-        found: list[str] = []
+    async def received_topics(prefix: str) -> list[str]:
+        """Return the topics on which `subscriber` receives messages from `publisher`."""
+        topics = (
+            f"{prefix}/peer/{publisher.id}",
+            f"{prefix}/peer/{subscriber.id}",
+            f"{prefix}/in/{subscriber.id}/{publisher.id}",
+            f"{prefix}/in/{subscriber.id}/{stranger.id}",
+            f"{prefix}/in/{publisher.id}/{subscriber.id}",
+            "anything",
+        )
+        topics_received: list[str] = []
         async with (
-            aiomqtt.Client("127.0.0.1", port, tls_context=context(other)) as reader,
-            aiomqtt.Client("127.0.0.1", port, tls_context=context(one)) as writer,
+            aiomqtt.Client("127.0.0.1", port, tls_context=context(subscriber)) as reader,
+            aiomqtt.Client("127.0.0.1", port, tls_context=context(publisher)) as writer,
         ):
             await reader.subscribe([("#", 0)])
             await reader.subscribe([(f"{prefix}/peer/+", 1), (f"{prefix}/in/+/+", 1)])
             for topic in topics:
                 await writer.publish(topic, topic, 1)
-            await writer.publish(f"{prefix}/in/{other.id}/{one.id}", "last", 1)
+            await writer.publish(f"{prefix}/in/{subscriber.id}/{publisher.id}", "last", 1)
             async with asyncio.timeout(20):
                 async for message in reader.messages:
                     if message.payload == b"last":
-                        return found
-                    found.append(message.topic.value)
-        return found
+                        return topics_received
+                    topics_received.append(message.topic.value)
+        return topics_received
 
-    with Hardened(configuration, port):
+    with HardenedBroker(configuration, port):
         prefix = "sottovoce/v1/by-hand"
-        assert set(asyncio.run(heard(prefix))) == {f"{prefix}/peer/{one.id}", f"{prefix}/in/{other.id}/{one.id}"}
+        expected = {f"{prefix}/peer/{publisher.id}", f"{prefix}/in/{subscriber.id}/{publisher.id}"}
+        assert set(asyncio.run(received_topics(prefix))) == expected
         for device in (None, stranger):
             with pytest.raises(aiomqtt.MqttError):
-                asyncio.run(_connected(port, context(device)))
+                asyncio.run(_connect(port, context(device)))
 
 
-async def _connected(port: int, tls: object) -> None:
+async def _connect(port: int, tls: object) -> None:
     import aiomqtt
 
     async with aiomqtt.Client("127.0.0.1", port, tls_context=tls, timeout=5) as client:  # type: ignore[arg-type]

@@ -26,25 +26,25 @@ from tests.support.disk_log import Operation, load
 from tests.support.memory import memory_directory
 
 SEED = 20_261_121
-ENOUGH = 2_000  # power cuts
-OTHERS = 0.02  # how many of those that are neither "everything kept" nor "everything lost" are tried
+MINIMUM_CUTS = 2_000  # power cuts
+SAMPLED_SHARE = 0.02  # of the power cuts that keep part of the unsynced data
 FRAME = PAGE_BYTES + 24
 MIDDLE, SPARSE = range(200 * FRAME, 980 * FRAME), 0.03  # places in the log; SQLite writes it again after page 1,000
-LIVED_ON = 80  # after this many power cuts each time the device continues until its budget is spent
-LOOKED_UP = 6  # releases, among them the last, that are looked up after each of the others
+CONTINUE_EVERY = 80  # at every n-th power cut, the device continues until its budget is spent
+RELEASES_CHECKED = 6  # number of releases, including the latest, that are looked up after each of the other power cuts
 
 Identity = tuple[tuple[str, int], ...]  # of an image: its files' names and checksums
 
 
 @dataclass(slots=True)
-class Owed:
-    """The obligations of a ledger: what has left the device, and whether the ledger was made."""
+class Obligations:
+    """Obligations of a ledger: everything that has left the device, and whether the ledger was created."""
 
     created: bool = False
     released: dict[bytes, bytes] = field(default_factory=dict)
 
-    def remark(self, operation: Operation) -> None:
-        """Note a remark on what the device did."""
+    def record_mark(self, operation: Operation) -> None:
+        """Record a mark that the device left in the log."""
         if operation.name == life.CREATED:
             self.created = True
         elif operation.name == life.ANSWERED:
@@ -52,7 +52,7 @@ class Owed:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Operation]:
+def recorded_operations(tmp_path_factory: pytest.TempPathFactory) -> list[Operation]:
     """Record the whole life of a device."""
     directory, log = tmp_path_factory.mktemp("device"), tmp_path_factory.mktemp("log") / "log"
     run = subprocess.run(
@@ -69,7 +69,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Operation]:
     for operation in operations:
         disk.do(operation)
     found = {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix != ".lock"}
-    assert disk.whole() == found, "something was written that the recorder did not see"
+    assert disk.whole() == found, "the recorder saw every write"
     return operations
 
 
@@ -79,60 +79,66 @@ def memory(tmp_path: Path) -> Iterator[Path]:
         yield directory
 
 
-def power_cuts(operations: list[Operation]) -> Iterator[tuple[Crash, Owed]]:
-    """At every operation with everything that was not yet synced, and without; others at random.
+def power_cuts(operations: list[Operation]) -> Iterator[tuple[Crash, Obligations]]:
+    """Yield power cuts at every operation, with all unsynced data kept or lost, and random others.
 
-    In the middle of a long log, where one commit is like the next, at one of this many operations.
+    In the middle of a long log, where all commits are alike, only a sample of the operations is used.
     """
-    rng, owed = random.Random(SEED), Owed()
+    rng, obligations = random.Random(SEED), Obligations()
     disk, lost = CrashDisk(rng), (0, 0)
     for operation in operations:
         if operation.kind == "mark":
-            owed.remark(operation)
+            obligations.record_mark(operation)
             continue
         if operation.place not in MIDDLE or rng.random() < SPARSE:
             for crash in disk.crashes(operation):
                 if crash.how == NOTHING:
-                    lost, before = (disk.syncs, len(owed.released)), lost
+                    lost, before = (disk.syncs, len(obligations.released)), lost
                     chosen = lost != before
                 else:
-                    chosen = crash.how == EVERYTHING or not owed.created or rng.random() < OTHERS
+                    chosen = crash.how == EVERYTHING or not obligations.created or rng.random() < SAMPLED_SHARE
                 if chosen:
-                    yield crash, owed
+                    yield crash, obligations
         disk.do(operation)
 
 
-@pytest.mark.timeout(1200)  # a minute on a machine that has nothing else to do
-def test_no_power_cut_loses_a_charge(recorded: list[Operation], memory: Path) -> None:
-    tried: set[tuple[int, Identity]] = set()
-    rng, lived_on, refused = random.Random(SEED), 0, 0
-    for crash, owed in power_cuts(recorded):
+@pytest.mark.timeout(1200)  # one minute on an idle machine
+def test_no_power_cut_loses_a_charge(recorded_operations: list[Operation], memory: Path) -> None:
+    tried_cuts: set[tuple[int, Identity]] = set()
+    rng, continued, refused = random.Random(SEED), 0, 0
+    for crash, obligations in power_cuts(recorded_operations):
         image = crash.image()
         contents = tuple(sorted((name, zlib.adler32(content)) for name, content in image.items()))
-        cut = (len(owed.released), contents)  # what is harmless now is a loss once the release has left
-        if cut in tried:
+        cut = (
+            len(obligations.released),
+            contents,
+        )  # the same image may be harmless before a release leaves the device, and a loss afterwards
+        if cut in tried_cuts:
             continue
-        tried.add(cut)
+        tried_cuts.add(cut)
         try:
-            if not owed.created and life.LEDGER not in image:
-                _is_missed_and_made_again(image, memory)
+            if not obligations.created and life.LEDGER not in image:
+                _check_missing_and_recreated(image, memory)
                 refused += 1
-            elif len(tried) % LIVED_ON == 0:
-                _lives_on(image, memory, owed)
-                lived_on += 1
+            elif len(tried_cuts) % CONTINUE_EVERY == 0:
+                _check_continued_life(image, memory, obligations)
+                continued += 1
             else:
-                _keeps(image, memory, owed, rng)
+                _check_stored_releases(image, memory, obligations, rng)
         except (AssertionError, LedgerError) as error:
-            error.add_note(f"power cut {len(tried)} after {len(owed.released)} releases: {crash.how}")
+            error.add_note(f"power cut {len(tried_cuts)} after {len(obligations.released)} releases: {crash.how}")
             raise
-    images = {contents for _, contents in tried}
-    print(f"{len(images)} power cuts, {refused} of them before there was a ledger; {lived_on} were lived on from")
-    assert len(images) >= ENOUGH
-    assert lived_on > 20
+    images = {contents for _, contents in tried_cuts}
+    print(
+        f"{len(images)} power cuts, {refused} of them before the ledger existed; "
+        f"after {continued} of them, the device continued until its budget was spent"
+    )
+    assert len(images) >= MINIMUM_CUTS
+    assert continued > 20
     assert refused > 20
 
 
-def _restored(image: Image, directory: Path) -> Path:
+def _restore(image: Image, directory: Path) -> Path:
     """Write this image to an otherwise empty directory, and return the ledger's path."""
     home = directory / "home"
     shutil.rmtree(home, ignore_errors=True)
@@ -142,58 +148,58 @@ def _restored(image: Image, directory: Path) -> Path:
     return home / life.LEDGER
 
 
-def _is_missed_and_made_again(image: Image, directory: Path) -> None:
+def _check_missing_and_recreated(image: Image, directory: Path) -> None:
     """Check that a ledger that was never made is reported missing, and can be made over the remains of an attempt."""
-    path = _restored(image, directory)
-    with pytest.raises(LedgerError, match=r"the privacy ledger is missing.*Restore this exact file") as caught:
+    path = _restore(image, directory)
+    with pytest.raises(LedgerError, match=r"the privacy ledger is missing.*Restore this exact file") as exc_info:
         Ledger.open(path, life.OWNER, life.BUDGET)
-    assert str(path) in str(caught.value)
+    assert str(path) in str(exc_info.value)
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == image
     Ledger.create(path, life.OWNER, life.BUDGET)
     Ledger.open(path, life.OWNER, life.BUDGET).close()
 
 
-def _keeps(image: Image, directory: Path, owed: Owed, rng: random.Random) -> None:
-    """Check that what was released is stored and charged, and at most one charge of what was in progress."""
-    ledger = Ledger.open(_restored(image, directory), life.OWNER, life.BUDGET)
+def _check_stored_releases(image: Image, directory: Path, obligations: Obligations, rng: random.Random) -> None:
+    """Check that every release is stored and charged, with at most one further charge, for the one in progress."""
+    ledger = Ledger.open(_restore(image, directory), life.OWNER, life.BUDGET)
     try:
-        spending, left = ledger.spending(), len(owed.released)
-        assert left <= spending.releases <= spending.charges <= left + 1
+        spending, count = ledger.spending(), len(obligations.released)
+        assert count <= spending.releases <= spending.charges <= count + 1
         assert spending.epsilon <= life.EPSILON
-        queries = list(owed.released)
-        for query in {*queries[-LOOKED_UP // 2 :], *rng.sample(queries, min(left, LOOKED_UP // 2))}:
+        queries = list(obligations.released)
+        for query in {*queries[-RELEASES_CHECKED // 2 :], *rng.sample(queries, min(count, RELEASES_CHECKED // 2))}:
             stored = ledger.stored_release(query)
-            assert stored is not None, "a release that left the device is not in its ledger"
-            assert stored.value == owed.released[query]
+            assert stored is not None, "every release is in the ledger"
+            assert stored.value == obligations.released[query]
     finally:
         ledger.close()
 
 
-def _lives_on(image: Image, directory: Path, owed: Owed) -> None:
-    """Check that it repeats its answers when asked for all again, and that all it ever answered is within budget."""
-    path, left = _restored(image, directory), dict(owed.released)
-    paid = Ledger.in_memory(life.OWNER, life.BUDGET)
+def _check_continued_life(image: Image, directory: Path, obligations: Obligations) -> None:
+    """Check that repeated queries get the same answers, and that all answers together are within the budget."""
+    path, released_values = _restore(image, directory), dict(obligations.released)
+    lossless_ledger = Ledger.in_memory(life.OWNER, life.BUDGET)
     refused = 0
-    for made, queries in (
-        (life.record_vault, [life.record_question(slot) for slot in range(life.RECORDS)]),
-        (life.gradient_vault, [life.question(slot) for slot in range(life.ROUNDS)]),
+    for make_vault, queries in (
+        (life.record_vault, [life.record_query(slot) for slot in range(life.RECORDS)]),
+        (life.gradient_vault, [life.gradient_query(slot) for slot in range(life.ROUNDS)]),
     ):
-        vault, everything = made(Ledger.open(path, life.OWNER, life.BUDGET)), made(paid)
+        vault, lossless_vault = make_vault(Ledger.open(path, life.OWNER, life.BUDGET)), make_vault(lossless_ledger)
         for query in queries:
             answer = vault.answer(query)
             if isinstance(answer, Refused):
-                assert query.id not in left
+                assert query.id not in released_values
                 refused += 1
             else:
-                said = answer.value.tobytes()
-                assert left.setdefault(query.id, said) == said, "a question was answered in two ways"
-                assert _allowed(everything, query), "more left the device than its budget pays for"
+                value = answer.value.tobytes()
+                assert released_values.setdefault(query.id, value) == value, "each query has a single answer"
+                assert _is_affordable(lossless_vault, query), "all releases together are within the budget"
         vault.close()
     spending = _spending(path)
-    assert spending.charges == spending.releases == len(left)
+    assert spending.charges == spending.releases == len(released_values)
     assert spending.epsilon <= life.EPSILON
     assert refused > 0
-    paid.close()
+    lossless_ledger.close()
 
 
 def _spending(path: Path) -> Spending:
@@ -204,6 +210,6 @@ def _spending(path: Path) -> Spending:
         reader.close()
 
 
-def _allowed(everything: Vault, query: Query) -> bool:
-    """Whether a ledger that never lost anything would have paid for this query, too."""
-    return not isinstance(everything.answer(query), Refused)
+def _is_affordable(lossless_vault: Vault, query: Query) -> bool:
+    """Return whether a ledger that never lost anything would also have paid for this query."""
+    return not isinstance(lossless_vault.answer(query), Refused)

@@ -47,7 +47,7 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A ledger that was not closed: some charges are in the database, some in the log.
+    """Ledger that was not closed: some charges are in the database, some in the log.
 
     Attributes:
         image: its files.
@@ -74,17 +74,17 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
             older = path.read_bytes()
             ledger = Ledger.open(path, OWNER, BUDGET)
     image = {name: path.with_name(name).read_bytes() for name in (LEDGER, LOG)}
-    books = answered(ledger)
+    books = read_books(ledger)
     ledger.close()
     return Original(image, older, books)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Callable[[Image], Path]]:
-    """A function that puts the files of an image, and no others, in place."""
+def place_files(tmp_path: Path) -> Iterator[Callable[[Image], Path]]:
+    """Return a function that writes an image's files to an otherwise empty directory."""
     with memory_directory(tmp_path) as directory:
 
-        def restored(image: Image) -> Path:
+        def restore(image: Image) -> Path:
             home = directory / "home"
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir()
@@ -92,53 +92,53 @@ def place(tmp_path: Path) -> Iterator[Callable[[Image], Path]]:
                 (home / name).write_bytes(content)
             return home / LEDGER
 
-        yield restored
+        yield restore
 
 
 def query(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-def answered(ledger: Ledger) -> Books:
+def read_books(ledger: Ledger) -> Books:
     return Books(ledger.spending(), {query(n): ledger.stored_release(query(n)) for n in range(CHARGES)}, ledger.head())
 
 
-def opened(path: Path) -> Ledger | None:
-    """The ledger, or None when it was refused as it should be: by name, with a remedy, and left as it is."""
-    before = contents(path)
+def open_or_refuse(path: Path) -> Ledger | None:
+    """Open a ledger; return None if it is refused as expected: by name, with a remedy, and unchanged."""
+    before = read_contents(path)
     try:
         return Ledger.open(path, OWNER, BUDGET)
     except LedgerError as error:
-        said = str(error)
-    assert str(path) in said, "it is not named"
+        message = str(error)
+    assert str(path) in message, "the error names the file"
     remedies = ("restore it from", "restore the ledger from", "Restore this exact file")
-    assert any(remedy in said for remedy in remedies), "no remedy is given"
-    assert contents(path) == before, "it was changed"
+    assert any(remedy in message for remedy in remedies), "the error gives a remedy"
+    assert read_contents(path) == before, "a refused ledger is unchanged"
     return None
 
 
-def contents(path: Path) -> Image:
-    """The contents of a ledger's files; an empty log counts as absent."""
+def read_contents(path: Path) -> Image:
+    """Return the contents of a ledger's files; an empty log counts as absent."""
     files = [file for file in (path, path.with_name(LOG)) if file.exists()]
     return {LOG: b"", **{file.name: file.read_bytes() for file in files}}
 
 
-def flipped(content: bytes, place: int, bit: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+def flip_bit(content: bytes, position: int, bit: int) -> bytes:
+    return content[:position] + bytes([content[position] ^ 1 << bit]) + content[position + 1 :]
 
 
-def damaged_databases(original: Original) -> Iterator[tuple[str, Image]]:
-    """Databases with flipped bits, zeroed pages or cut ends; with the log where it covers none of the damage."""
+def corrupt_databases(original: Original) -> Iterator[tuple[str, Image]]:
+    """Yield databases with flipped bits, zeroed pages or cut ends, some with a log."""
     rng, closed = random.Random(2), {LEDGER: original.older}
     size = len(original.older)
     for _ in range(FLIPS):
         byte, bit = rng.randrange(size), rng.randrange(8)
-        yield f"bit {bit} of byte {byte}", {LEDGER: flipped(closed[LEDGER], byte, bit)}
+        yield f"bit {bit} of byte {byte}", {LEDGER: flip_bit(closed[LEDGER], byte, bit)}
         yield (
             f"bit {bit} of byte {byte}, under a log",
             {
                 **original.image,
-                LEDGER: flipped(original.image[LEDGER], byte, bit),
+                LEDGER: flip_bit(original.image[LEDGER], byte, bit),
             },
         )
     for start in range(0, size, PAGE):
@@ -148,63 +148,65 @@ def damaged_databases(original: Original) -> Iterator[tuple[str, Image]]:
         yield f"only {length} bytes", {LEDGER: closed[LEDGER][:length]}
 
 
-def test_a_changed_database_is_refused_or_changes_no_answer(original: Original, place: Callable[[Image], Path]) -> None:
-    whole = opened(place({LEDGER: original.older}))
-    assert whole is not None
-    closed = answered(whole)
-    whole.close()
-    refused = tried = 0
-    for what, image in damaged_databases(original):
-        ledger = opened(place(image))
-        tried += 1
+def test_a_corrupt_database_is_refused_or_answers_as_before(
+    original: Original, place_files: Callable[[Image], Path]
+) -> None:
+    intact_ledger = open_or_refuse(place_files({LEDGER: original.older}))
+    assert intact_ledger is not None
+    closed = read_books(intact_ledger)
+    intact_ledger.close()
+    refused = tried_count = 0
+    for description, image in corrupt_databases(original):
+        ledger = open_or_refuse(place_files(image))
+        tried_count += 1
         if ledger is None:
             refused += 1
             continue
-        books = answered(ledger)
+        books = read_books(ledger)
         ledger.close()
-        assert books == (original.books if LOG in image else closed), what
-    print(f"{tried} damaged databases: {refused} refused, the others answered as before")
-    assert refused > tried / 4
+        assert books == (original.books if LOG in image else closed), description
+    print(f"{tried_count} damaged databases: {refused} refused, the others answered as before")
+    assert refused > tried_count / 4
 
 
-def damaged_logs(original: Original) -> Iterator[tuple[str, Image]]:
-    """Logs with flipped bits or cut ends."""
+def corrupt_logs(original: Original) -> Iterator[tuple[str, Image]]:
+    """Yield logs with flipped bits or cut ends."""
     rng, log = random.Random(3), original.image[LOG]
     for _ in range(FLIPS):
         byte, bit = rng.randrange(len(log)), rng.randrange(8)
-        yield f"bit {bit} of byte {byte}", {**original.image, LOG: flipped(log, byte, bit)}
+        yield f"bit {bit} of byte {byte}", {**original.image, LOG: flip_bit(log, byte, bit)}
     for length in [*range(0, HEADER + 1, 8), *(rng.randrange(len(log)) for _ in range(100))]:
         yield f"only {length} bytes", {**original.image, LOG: log[:length]}
     yield "no log", {LEDGER: original.image[LEDGER]}
 
 
-def test_a_changed_log_is_refused_or_leaves_a_beginning_of_the_ledger(
-    original: Original, place: Callable[[Image], Path]
+def test_a_corrupt_log_is_refused_or_leaves_a_prefix_of_the_ledger(
+    original: Original, place_files: Callable[[Image], Path]
 ) -> None:
-    """There are never charges that were not made, and never fewer without the head showing it."""
+    """Check that no charge is invented, and that missing charges are visible in the head."""
     shortened = 0
-    for what, image in damaged_logs(original):
-        ledger = opened(place(image))
+    for description, image in corrupt_logs(original):
+        ledger = open_or_refuse(place_files(image))
         if ledger is None:
             continue
-        books = answered(ledger)
-        known = ledger.link(original.books.head.charges)
+        books = read_books(ledger)
+        link = ledger.link(original.books.head.charges)
         ledger.close()
-        kept = {query: stored for query, stored in books.releases.items() if stored is not None}
-        assert kept.items() <= original.books.releases.items(), what
-        assert len(kept) == books.spending.releases, what
-        assert books.spending.releases <= books.spending.charges <= books.spending.releases + 1, what
-        assert books.head.charges >= CHECKPOINTED, what
+        stored_releases = {query: stored for query, stored in books.releases.items() if stored is not None}
+        assert stored_releases.items() <= original.books.releases.items(), description
+        assert len(stored_releases) == books.spending.releases, description
+        assert books.spending.releases <= books.spending.charges <= books.spending.releases + 1, description
+        assert books.head.charges >= CHECKPOINTED, description
         if books.head == original.books.head:
-            assert books.spending.charges == CHARGES, what
+            assert books.spending.charges == CHARGES, description
         else:
-            assert known is None, f"{what}: a head remembered from before is still there"
+            assert link is None, f"{description}: the former head is unknown to a shortened ledger"
             shortened += 1
     assert shortened > 0
 
 
-def folded(image: Image, directory: Path) -> Image:
-    """The files once the whole log has been copied into the database, before the log is restarted."""
+def fold_log(image: Image, directory: Path) -> Image:
+    """Return the files after the whole log was copied into the database, but before the log is restarted."""
     directory.mkdir()
     for name, raw in image.items():
         (directory / name).write_bytes(raw)
@@ -213,53 +215,53 @@ def folded(image: Image, directory: Path) -> Image:
         return {name: (directory / name).read_bytes() for name in (LEDGER, LOG)}
 
 
-def test_a_head_that_is_torn_where_the_log_begins_anew_is_no_damage(
-    original: Original, place: Callable[[Image], Path], tmp_path: Path
+def test_a_torn_header_of_a_restarted_log_loses_nothing(
+    original: Original, place_files: Callable[[Image], Path], tmp_path: Path
 ) -> None:
-    """Some bytes of the new head are on the disk, and of the old one the rest: all that was in the log is folded."""
-    image = folded(original.image, tmp_path / "folded")
+    """Mix bytes of the old and new log header; the log's contents are already in the database."""
+    image = fold_log(original.image, tmp_path / "folded")
     old, frames = image[LOG][:HEADER], image[LOG][HEADER:]
     new = old[:12] + random.Random(5).randbytes(HEADER - 12)  # another sequence, other salts, another checksum
     assert len(frames) > PAGE
     for cut in range(13, HEADER):
         for torn in (old[:cut] + new[cut:], new[:cut] + old[cut:]):
-            ledger = opened(place({LEDGER: image[LEDGER], LOG: torn + frames}))
+            ledger = open_or_refuse(place_files({LEDGER: image[LEDGER], LOG: torn + frames}))
             assert ledger is not None, f"torn at {cut}"
-            assert answered(ledger) == original.books
+            assert read_books(ledger) == original.books
             ledger.close()
 
 
-def test_a_head_that_is_damaged_where_the_log_is_not_folded_is_refused(
-    original: Original, place: Callable[[Image], Path]
-) -> None:
+def test_a_corrupt_header_of_a_log_in_use_is_refused(original: Original, place_files: Callable[[Image], Path]) -> None:
     for byte in range(24, HEADER):
-        assert opened(place({**original.image, LOG: flipped(original.image[LOG], byte, 3)})) is None
+        assert open_or_refuse(place_files({**original.image, LOG: flip_bit(original.image[LOG], byte, 3)})) is None
 
 
-def test_an_older_copy_is_a_beginning_that_the_head_tells(original: Original, place: Callable[[Image], Path]) -> None:
+def test_an_older_copy_is_a_prefix_detectable_by_its_head(
+    original: Original, place_files: Callable[[Image], Path]
+) -> None:
     for image in ({LEDGER: original.older}, {LEDGER: original.older, LOG: b""}):
-        ledger = opened(place(image))
+        ledger = open_or_refuse(place_files(image))
         assert ledger is not None
         assert ledger.head().charges == CHECKPOINTED + 1
         assert ledger.link(original.books.head.charges) is None
         ledger.close()
 
 
-def test_a_database_under_the_log_of_another_is_refused(
-    original: Original, place: Callable[[Image], Path], tmp_path: Path
+def test_a_database_with_another_ledger_s_log_is_refused(
+    original: Original, place_files: Callable[[Image], Path], tmp_path: Path
 ) -> None:
-    """Pages of one ledger inside another: neither chain holds."""
+    """Combine the database of one ledger with the log of another, which breaks both chains."""
     path = tmp_path / "other" / LEDGER
     path.parent.mkdir()
     Ledger.create(path, OWNER, BUDGET)
-    assert opened(place({LEDGER: path.read_bytes(), LOG: original.image[LOG]})) is None
+    assert open_or_refuse(place_files({LEDGER: path.read_bytes(), LOG: original.image[LOG]})) is None
 
 
-def test_a_log_without_its_database_is_missed_by_name_and_never_replaced(
-    original: Original, place: Callable[[Image], Path]
+def test_a_log_without_its_database_is_reported_and_never_replaced(
+    original: Original, place_files: Callable[[Image], Path]
 ) -> None:
-    path = place({LOG: original.image[LOG]})
-    assert opened(path) is None
+    path = place_files({LOG: original.image[LOG]})
+    assert open_or_refuse(path) is None
     with pytest.raises(LedgerError, match="never replaced"):
         Ledger.create(path, OWNER, BUDGET)
     assert not path.exists()

@@ -19,7 +19,7 @@ from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess
 from tests.support.starvation import address_space, limited, processor_share
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 STEPS = 20
 SECONDS = 3.0
@@ -27,8 +27,8 @@ LINES = 20
 QUESTION = protocol.frame(protocol.encode(protocol.Introduce()))
 
 
-def separate(directory: Path) -> Device:
-    """A device with a separate vault, and a model whose gradients take half a megabyte each."""
+def make_separate_device(directory: Path) -> Device:
+    """Make a device with a separate vault, and a model whose gradients take half a megabyte each."""
     fleet: Fleet = new_fleet(directory / "fleet")
     device = separate_device(fleet, directory / "a")
     learner = {"steps": STEPS, "period": 0.1, "longest_period": 0.1, "model": "mlp", "hidden": 4096}
@@ -36,35 +36,35 @@ def separate(directory: Path) -> Device:
 
 
 @contextmanager
-def connected(device: Device) -> Iterator[socket.socket]:
+def connect(device: Device) -> Iterator[socket.socket]:
     """Open a connection to the vault."""
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(vault_section(device.state)["socket"])
-        client.settimeout(PATIENCE)
+        client.settimeout(TIMEOUT)
         yield client
 
 
-def read(client: socket.socket) -> bool:
-    """Whether the vault has read all that was sent to it."""
+def has_read_everything(client: socket.socket) -> bool:
+    """Return whether the vault has read everything that was sent to it."""
     unread = fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4))
     return not int.from_bytes(unread, sys.byteorder)
 
 
-def introduced(client: socket.socket) -> bool:
-    """Whether the vault answers what it was asked."""
-    return isinstance(protocol.decode_reply(protocol.receive(client, 2**20, PATIENCE)), protocol.Introduction)
+def is_answered(client: socket.socket) -> bool:
+    """Return whether the vault answers the request."""
+    return isinstance(protocol.decode_reply(protocol.receive(client, 2**20, TIMEOUT)), protocol.Introduction)
 
 
-def recovers(vault: VaultProcess, agent: AgentProcess) -> None:
+def check_recovery(vault: VaultProcess, agent: AgentProcess) -> None:
     """Check that every step is done, none is charged twice, and neither process has ended."""
 
-    def done() -> bool:
+    def is_finished() -> bool:
         try:
             return agent.status().get("steps_done") == STEPS
-        except NetworkError:  # between two lives
+        except NetworkError:  # the agent is restarting
             return False
 
-    until(done, "all steps are done")
+    until(is_finished, "all steps are done")
     assert (agent.process.poll(), vault.process.poll()) == (None, None)
     assert len(vault.log().splitlines()) < LINES
     assert len(agent.log().splitlines()) < LINES
@@ -75,32 +75,32 @@ def recovers(vault: VaultProcess, agent: AgentProcess) -> None:
     assert (spent.charges, spent.releases) == (STEPS, STEPS)
 
 
-def test_a_vault_without_descriptors_serves_whom_it_has_and_does_not_spin(tmp_path: Path) -> None:
-    device = separate(tmp_path)
+def test_a_vault_without_descriptors_serves_open_connections_without_spinning(tmp_path: Path) -> None:
+    device = make_separate_device(tmp_path)
     with VaultProcess(device).ready() as vault, AgentProcess(device) as agent:
         until(lambda: agent.ready().status()["steps_done"] >= 3, "some steps are done")
-        with connected(device) as early, ExitStack() as later:
-            early.sendall(QUESTION[:1])
-            until(lambda: read(early), "it is let in, and listened to")
+        with connect(device) as first_client, ExitStack() as stack:
+            first_client.sendall(QUESTION[:1])
+            until(lambda: has_read_everything(first_client), "the vault reads from the connection")
             with limited(vault.process.pid, resource.RLIMIT_NOFILE, 3):
-                early.sendall(QUESTION[1:])
-                assert introduced(early)
-                late = later.enter_context(connected(device))
-                late.sendall(QUESTION)
+                first_client.sendall(QUESTION[1:])
+                assert is_answered(first_client)
+                second_client = stack.enter_context(connect(device))
+                second_client.sendall(QUESTION)
                 share = processor_share(vault.process.pid, SECONDS)
-                assert share < 0.2, f"it takes {share:.2f} of a processor"
-                until(lambda: "connections-refused" in vault.log(), "it says so")
-            assert introduced(late)
-        recovers(vault, agent)
+                assert share < 0.2, f"the vault uses {share:.2f} of a processor"
+                until(lambda: "connections-refused" in vault.log(), "the log reports it")
+            assert is_answered(second_client)
+        check_recovery(vault, agent)
 
 
-def test_a_vault_without_memory_for_an_answer_recovers_and_does_not_spin(tmp_path: Path) -> None:
-    device = separate(tmp_path)
+def test_a_vault_without_memory_recovers_without_spinning(tmp_path: Path) -> None:
+    device = make_separate_device(tmp_path)
     with VaultProcess(device).ready() as vault:
         pid = vault.process.pid
         with limited(pid, resource.RLIMIT_AS, address_space(pid)), AgentProcess(device) as agent:
-            until(lambda: "fault-passes kind=memory" in vault.log(), "it says so")
+            until(lambda: "fault-passes kind=memory" in vault.log(), "the log reports it")
             share = processor_share(pid, SECONDS)
-            assert share < 0.5, f"it takes {share:.2f} of a processor"
+            assert share < 0.5, f"the vault uses {share:.2f} of a processor"
             resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            recovers(vault, agent)
+            check_recovery(vault, agent)

@@ -34,13 +34,14 @@ class PowerCut(Exception):
 
 
 class FailingStore(MemoryStore):
-    """A store whose device loses power during some commits: just before they are durable, or just after.
+    """Store whose device loses power during some commits, just before or just after they are durable.
 
     Args:
-        node: whose store it is.
-        state: the learner's first state.
-        fate: decides.
-        probability: of a power cut in a commit; besides, `doom` set to `before` or `after` cuts the next one.
+        node: node id of the device.
+        state: the learner's initial state.
+        fate: source of randomness for power cuts.
+        probability: probability of a power cut in a commit. In addition, setting `doom` to `before` or `after` cuts the
+            power at the next commit.
     """
 
     def __init__(self, node: str, state: Any, fate: random.Random, probability: float) -> None:
@@ -65,7 +66,7 @@ class FailingStore(MemoryStore):
 
 
 class CountingNoise(SeededNoise):
-    """A seeded noise source that counts the words drawn from it."""
+    """Seeded noise source that counts the words drawn from it."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -78,46 +79,46 @@ class CountingNoise(SeededNoise):
 
 
 class WatchedVault(WrappedVault):
-    """A vault whose every answer is compared with the first one to the same slot."""
+    """Vault that compares each answer with the first answer for the same slot."""
 
     def __init__(self, vault: Vault, ledger: Ledger, noise: CountingNoise) -> None:
         super().__init__(vault)
         self.ledger = ledger
         self._noise = noise
-        self.asked: dict[int, bytes] = {}
+        self.first_answers: dict[int, bytes] = {}
         self.repeats = 0
         self.sums = [np.zeros(KERNEL.size, dtype=np.int64)]
 
     def answer(self, query: Query) -> Answer:
         """See Vault.answer."""
-        self.repeats += query.slot in self.asked
-        return self._checked(query)
+        self.repeats += query.slot in self.first_answers
+        return self._answer_and_check(query)
 
-    def released(self, slot: int) -> Release:
-        """The release that the ledger holds for a slot that was asked for."""
-        assert slot in self.asked, "a private step without a release"
-        return self._checked(Query(LEARNER, "gradient", slot, np.zeros(KERNEL.size)))
+    def get_release(self, slot: int) -> Release:
+        """Return the ledger's release for a slot that was queried."""
+        assert slot in self.first_answers, "a private step without a release"
+        return self._answer_and_check(Query(LEARNER, "gradient", slot, np.zeros(KERNEL.size)))
 
-    def _checked(self, query: Query) -> Release:
+    def _answer_and_check(self, query: Query) -> Release:
         drawn = self._noise.drawn
         answer = self._vault.answer(query)
         assert not isinstance(answer, Refused)
         value = answer.value.tobytes()
-        if query.slot in self.asked:
-            assert self.asked[query.slot] == value, "the same slot was released twice"
+        if query.slot in self.first_answers:
+            assert self.first_answers[query.slot] == value, "the same slot was released twice"
             assert self._noise.drawn == drawn, "noise was drawn for a release that exists"
-        self.asked[query.slot] = value
+        self.first_answers[query.slot] = value
         return answer
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Devices, and what is needed to hold them to account.
+    """Devices, with everything that is needed to add up their mass.
 
     Attributes:
-        devices: in order.
-        vaults: theirs.
-        stores: theirs.
+        devices: the devices, in order.
+        vaults: the devices' vaults, by node id.
+        stores: the devices' stores, by node id.
         initial: int64[P], the sum of all numerators at the start.
     """
 
@@ -128,11 +129,11 @@ class Fleet:
 
     @property
     def by_name(self) -> dict[str, Device]:
-        """The devices by node id."""
+        """Devices by node id."""
         return {device.id: device for device in self.devices}
 
     def account(self) -> tuple[NDArray[np.int64], int]:
-        """Add up all mass, numerator and weight, with the private steps in it undone.
+        """Add up all mass, numerator and weight, excluding the contributions of private steps.
 
         A share counts with its sender until its recipient has durably applied it, and no longer after that.
         """
@@ -141,8 +142,8 @@ class Fleet:
         saved = {node: store.load() for node, store in self.stores.items()}
         for device in self.devices:
             core = device.core
-            state, outbox = (core.state, core.outbox) if core else _held(saved[device.id])
-            numerator += state.numerator + self._private(device, state.step)
+            state, outbox = (core.state, core.outbox) if core else _state_and_outbox(saved[device.id])
+            numerator += state.numerator + self._sum_contributions(device, state.step)
             weight += state.weight
             for outgoing in outbox:
                 seen = saved[outgoing.recipient].seen.get(device.id)
@@ -158,21 +159,21 @@ class Fleet:
         assert weight == len(self.devices) * WEIGHT_ONE
         assert numerator.tolist() == self.initial.tolist()
 
-    def assert_one_release_a_slot(self) -> None:
-        """Assert that the ledgers hold one charge and one release for every slot ever asked for, and no other."""
+    def assert_one_release_per_slot(self) -> None:
+        """Assert that the ledgers contain exactly one charge and one release for each queried slot."""
         for node, vault in self.vaults.items():
             spending = vault.ledger.spending()
-            assert spending.charges == spending.releases == len(vault.asked), node
-            assert sorted(vault.asked) == list(range(len(vault.asked)))
+            assert spending.charges == spending.releases == len(vault.first_answers), node
+            assert sorted(vault.first_answers) == list(range(len(vault.first_answers)))
 
-    def _private(self, device: Device, step: int) -> NDArray[np.int64]:
-        """The sum of the first `step` contributions of a device, from what its ledger holds."""
+    def _sum_contributions(self, device: Device, step: int) -> NDArray[np.int64]:
+        """Return the sum of a device's first `step` contributions, computed from its ledger."""
         sums = self.vaults[device.id].sums
         while len(sums) <= step:
             slot = len(sums) - 1
-            release = self.vaults[device.id].released(slot)
-            asking = PushSumState(sums[-1], WEIGHT_ONE, step=slot)
-            move = contribution(cast(PushSum, device.learner).schedule, asking, release.value, release.step)
+            release = self.vaults[device.id].get_release(slot)
+            state = PushSumState(sums[-1], WEIGHT_ONE, step=slot)
+            move = contribution(cast(PushSum, device.learner).schedule, state, release.value, release.step)
             sums.append(sums[-1] + move)
         return sums[step]
 
@@ -188,7 +189,7 @@ def fleet(
     power_cuts: float = 0.0,
     spread: float = 1.0,
 ) -> Fleet:
-    """A fleet with random numerators of the given spread, weights of 1, and three records a device."""
+    """Make a fleet with random numerators of the given spread, weights of 1, and three records per device."""
     rng = np.random.default_rng(seed)
     fate = random.Random(seed)
     names = [f"device-{i}" for i in range(agents)]
@@ -231,5 +232,5 @@ def random_graph(agents: int, seed: int) -> list[list[int]]:
     return [sets[i] for i in range(agents)]
 
 
-def _held(saved: SavedState) -> tuple[PushSumState, Sequence[Outgoing]]:
+def _state_and_outbox(saved: SavedState) -> tuple[PushSumState, Sequence[Outgoing]]:
     return saved.state, saved.outbox

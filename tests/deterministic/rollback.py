@@ -1,6 +1,6 @@
-"""Devices restored from an image, in fleets of any size: whether they start, and how much they release again.
+"""Devices restored from an image, in fleets of any size: whether they start, and how many charges they repeat.
 
-The detector and the keepers are real, the peers a dictionary. The device sends to one random peer a cycle.
+The detector and the keepers are real; a dictionary stands in for the peers. The device sends to one peer per cycle.
 `python -m tests.deterministic.rollback` prints the table of docs/explanation/ledger.md.
 """
 
@@ -18,7 +18,7 @@ from sottovoce.wire import SignedHead
 from tests.support.heads import Past
 
 CYCLES = 40
-"""Number of cycles for which a device is watched after a start."""
+"""Number of cycles for which a device is observed after a start."""
 
 AT = 40
 """Number of charges that the device has made when it is restored."""
@@ -26,37 +26,37 @@ AT = 40
 
 @dataclass
 class Outcome:
-    """The outcome of a start: was anything charged, was it found out, and how much was charged again."""
+    """Outcome of a start: whether anything was charged, whether a copy was detected, and the repeated charges."""
 
     started: bool = False
-    named: bool = False
-    again: int = 0
+    is_detected: bool = False
+    repeated_charges: int = 0
 
 
 @dataclass
-class Village:
-    """The peers, what each knows of the device, and which of them are away."""
+class Neighbourhood:
+    """Peers, the head that each knows of the device, and the peers that are away."""
 
     size: int
     rng: random.Random
-    known: dict[str, SignedHead] = field(default_factory=dict)
+    heads: dict[str, SignedHead] = field(default_factory=dict)
     away: frozenset[str] = frozenset()
 
     def peers(self, count: int) -> list[Peer]:
         return [Peer(f"node-{number}", f"at-{number}", "") for number in self.rng.sample(range(self.size), count)]
 
-    def half_away(self) -> None:
+    def take_half_offline(self) -> None:
         self.away = frozenset(f"node-{n}" for n in self.rng.sample(range(self.size), self.size // 2))
 
 
 class Device:
-    """One life of the device."""
+    """Device, from one start to the next."""
 
-    def __init__(self, village: Village, past: Past) -> None:
-        self._village, self._past = village, past
-        self._life = village.rng.randbytes(16)
+    def __init__(self, neighbourhood: Neighbourhood, past: Past) -> None:
+        self._village, self._past = neighbourhood, past
+        self._life = neighbourhood.rng.randbytes(16)
         self._links: list[Peer] = []
-        self.head = self._now()
+        self.head = self._current_head()
         self.detector = RollbackDetector(1, peers_optional=False, has_prior_charges=past.charges > 0)
         self.keeping = KeeperRegistry(past, self.detector, self._tell, str)
         self.keeping.attach(lambda: self._links, lambda node: False)
@@ -65,7 +65,7 @@ class Device:
     async def cycle(self) -> bool:
         """Run one period, and return whether the device charged and released."""
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
-        await self._sent(self._links[0])
+        await self._send_and_record(self._links[0])
         if not self._permitted and not self.detector.may_release:
             await self.keeping.notify_keepers(self._lags, KEEPERS)
             if not self.detector.may_release:
@@ -75,39 +75,39 @@ class Device:
             return False
         self._permitted = True
         self._past.charges += 1
-        self.head = self._now()
+        self.head = self._current_head()
         await self.keeping.notify_keepers(self._lags, NOTIFIED_PER_CHARGE)
         return True
 
     def _lags(self, peer: str) -> bool:
         return self.detector.acknowledged_head(peer) != self.head
 
-    def _now(self) -> SignedHead:
+    def _current_head(self) -> SignedHead:
         tip = self._past.tip()
         return SignedHead(b"k" * 32, tip.charges, tip.released, tip.mark, self._life, b"s" * 64)
 
-    async def _sent(self, peer: Peer) -> None:
+    async def _send_and_record(self, peer: Peer) -> None:
         try:
             await self._tell(peer)
         except DeliveryFailed:
             self.detector.note_no_answer(peer.id)
 
     async def _tell(self, peer: Peer) -> None:
-        village = self._village
-        if peer.id in village.away:
+        neighbourhood = self._village
+        if peer.id in neighbourhood.away:
             raise DeliveryFailed("unreachable", "it is away")
-        known = village.known.get(peer.id)
-        mark = None if known is None else self._past.mark(known.charges, known.released)
-        if known is None or is_consistent(self.head, known):
-            village.known[peer.id] = self.head
-        self.detector.record_known_head(peer.id, self.head, known, mark)
-        self.detector.note_answer(peer.id, self.head, known)
+        known_head = neighbourhood.heads.get(peer.id)
+        mark = None if known_head is None else self._past.mark(known_head.charges, known_head.released)
+        if known_head is None or is_consistent(self.head, known_head):
+            neighbourhood.heads[peer.id] = self.head
+        self.detector.record_known_head(peer.id, self.head, known_head, mark)
+        self.detector.note_answer(peer.id, self.head, known_head)
 
 
-async def lived(village: Village, image_at: int, restored_at: int) -> tuple[Past, Past]:
-    """Play a device up to `restored_at` charges; return its past, and the image made of it at `image_at`."""
+async def live_until(neighbourhood: Neighbourhood, image_at: int, restored_at: int) -> tuple[Past, Past]:
+    """Run a device up to `restored_at` charges; return its past, and an image made at `image_at` charges."""
     past = Past()
-    device, image = Device(village, past), Past()
+    device, image = Device(neighbourhood, past), Past()
     while past.charges < restored_at:
         assert await device.cycle()
         if past.charges == image_at:
@@ -115,32 +115,32 @@ async def lived(village: Village, image_at: int, restored_at: int) -> tuple[Past
     return past, image
 
 
-async def started(village: Village, past: Past) -> Outcome:
-    """Start a device with this past, and watch it until it is named or CYCLES have passed."""
-    before, outcome, device = past.charges, Outcome(), Device(village, past)
+async def run_start(neighbourhood: Neighbourhood, past: Past) -> Outcome:
+    """Start a device with this past, and observe it until it is detected or CYCLES have passed."""
+    before, outcome, device = past.charges, Outcome(), Device(neighbourhood, past)
     lost = AT - before
     try:
         for _ in range(CYCLES):
             outcome.started |= await device.cycle()
     except LedgerError:
-        outcome.named = True
-    outcome.again = min(past.charges - before, lost)
+        outcome.is_detected = True
+    outcome.repeated_charges = min(past.charges - before, lost)
     return outcome
 
 
-async def trial(seed: int, size: int, *, half: bool, restored: bool, image_at: int = 8) -> Outcome:
-    """Play one device, which is restored from its image or only restarted."""
-    village = Village(size, random.Random(seed))
-    past, image = await lived(village, image_at, AT)
+async def run_trial(seed: int, size: int, *, half: bool, restored: bool, image_at: int = 8) -> Outcome:
+    """Run one device, which is restored from its image or only restarted."""
+    neighbourhood = Neighbourhood(size, random.Random(seed))
+    past, image = await live_until(neighbourhood, image_at, AT)
     if half:
-        village.half_away()
-    return await started(village, image if restored else past)
+        neighbourhood.take_half_offline()
+    return await run_start(neighbourhood, image if restored else past)
 
 
-async def share(size: int, trials: int, *, half: bool, restored: bool, image_at: int = 8) -> tuple[float, int]:
-    """The share of devices that start, and the most charges that a restored one makes again."""
-    seen = [await trial(seed, size, half=half, restored=restored, image_at=image_at) for seed in range(trials)]
-    return sum(outcome.started for outcome in seen) / trials, max(outcome.again for outcome in seen)
+async def run_trials(size: int, trials: int, *, half: bool, restored: bool, image_at: int = 8) -> tuple[float, int]:
+    """Return the share of devices that start, and the maximum number of charges that a restored device repeats."""
+    outcomes = [await run_trial(seed, size, half=half, restored=restored, image_at=image_at) for seed in range(trials)]
+    return sum(outcome.started for outcome in outcomes) / trials, max(outcome.repeated_charges for outcome in outcomes)
 
 
 async def _table(trials: int = 400) -> None:
@@ -148,15 +148,15 @@ async def _table(trials: int = 400) -> None:
     print("| --- | --- | --- | --- |")
     for half in (False, True):
         for image_at in (AT - 1, AT - 2, 8):
-            found, again = await share(1000, trials, half=half, restored=True, image_at=image_at)
-            ago = f"{AT - image_at} charge{'s' * (AT - image_at > 1)} ago"
-            print(f"| {'half' if half else 'none'} | {ago} | {100 * found:.1f} % | {again} |")
+            start_share, repeated_charges = await run_trials(1000, trials, half=half, restored=True, image_at=image_at)
+            image_age = f"{AT - image_at} charge{'s' * (AT - image_at > 1)} ago"
+            print(f"| {'half' if half else 'none'} | {image_age} | {100 * start_share:.1f} % | {repeated_charges} |")
     print("| devices in the fleet | restored, all there | restored, half away | not restored, half away |")
     print("| --- | --- | --- | --- |")
     for size in (12, 100, 1000, 10_000):
-        starts = [(True, False), (True, True), (False, True)]
-        parts = [(await share(size, trials, half=half, restored=restored))[0] for restored, half in starts]
-        print(f"| {size} | " + " | ".join(f"{100 * part:.1f} %" for part in parts) + " |")
+        scenarios = [(True, False), (True, True), (False, True)]
+        shares = [(await run_trials(size, trials, half=half, restored=restored))[0] for restored, half in scenarios]
+        print(f"| {size} | " + " | ".join(f"{100 * part:.1f} %" for part in shares) + " |")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ RECORDS = 5
 RATE, MOMENTUM = 0.7, 0.6
 
 
-def some_records(seed: int, count: int = RECORDS) -> Records:
+def draw_records(seed: int, count: int = RECORDS) -> Records:
     """Draw records in three overlapping clouds in four dimensions."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, count)
@@ -40,7 +40,7 @@ def some_records(seed: int, count: int = RECORDS) -> Records:
 
 def algorithm(name: str, *, answers: int = 9) -> Algorithm:
     """Make one of the five algorithms, with exact Shapley values on 40 public records."""
-    public = some_records(99, 40)
+    public = draw_records(99, 40)
     match name:
         case "pdsl":
             game = AccuracyGame(KERNEL, public.features, public.labels)
@@ -67,7 +67,7 @@ def fleet(
         schedule = RoundsSchedule(name, KERNEL.size, 1.0, steps, RATE, 0.0, RECORDS, 3.0)
         learner = Rounds(schedule, chosen, KERNEL.initial(0))
         vault = build(
-            records=some_records(i),
+            records=draw_records(i),
             kernel=KERNEL,
             terms=GradientTerms(name, steps * chosen.questions, CLIP),
             ledger=Ledger.in_memory(names[i], Budget(None, 1e-5, "record", "add-remove")),

@@ -20,7 +20,7 @@ _STEPS = 4
 
 @dataclass(frozen=True)
 class Mix:
-    """A fleet and the faults that it meets."""
+    """Fleet, with its faults."""
 
     agents: int
     topology: str
@@ -58,7 +58,7 @@ def mixes(draw: st.DrawFn) -> Mix:
 
 
 def run(mix: Mix) -> tuple[NDArray[np.float64], str]:
-    """Run through a storm and a calm: every agent's estimate, float64[n, P], and all traffic."""
+    """Run a storm, then a calm; return every agent's estimate, float64[n, P], and a description of the traffic."""
     devices = fleet(mix.agents, mix.topology, seed=mix.seed, steps=_STEPS, fanout=mix.fanout, spread=5.0)
     simulation = Simulation(devices.devices, faults=mix.faults, period=1.0, seed=mix.seed)
     names = [device.id for device in devices.devices]
@@ -79,7 +79,7 @@ def run(mix: Mix) -> tuple[NDArray[np.float64], str]:
         simulation.restart(names[place])
     simulation.run_until(_STORM + _CALM * (4.0 if mix.topology == "ring" else 1.0))
     devices.assert_conserved()
-    devices.assert_one_release_a_slot()
+    devices.assert_one_release_per_slot()
     states = [device.core.state for device in devices.devices if device.core]
     assert [state.step for state in states] == [_STEPS] * mix.agents
     return np.array([state.numerator / state.weight for state in states]), repr(simulation.traffic)

@@ -27,7 +27,7 @@ ROUGH = Faults(loss=0.2, duplicate=0.3, delay=0.3, delay_spread=0.3, reorder=0.2
 
 
 def run(devices: Fleet) -> Simulation:
-    """Run for half a minute, with faults, a partition, a kill and a restart."""
+    """Run for 30 seconds, with faults, a partition, a kill and a restart."""
     simulation = Simulation(devices.devices, faults=ROUGH, period=1.0, seed=1)
     simulation.start()
     simulation.run_until(5.0)
@@ -48,8 +48,8 @@ def test_a_fleet_without_a_defect_passes() -> None:
     devices.assert_conserved()
 
 
-class Forgetful(Core):
-    """Applies every message as often as it arrives."""
+class AppliesRepeatedMessages(Core):
+    """Faulty core that applies every copy of a message."""
 
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float
@@ -58,8 +58,8 @@ class Forgetful(Core):
         return super().receive(sender, incarnation, sequence, message, now)
 
 
-class Sly(Forgetful):
-    """Applies every message as often as it arrives, and reports repetitions as duplicates."""
+class MisreportsDuplicates(AppliesRepeatedMessages):
+    """Faulty core that applies every copy of a message, but reports repetitions as duplicates."""
 
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float
@@ -68,42 +68,47 @@ class Sly(Forgetful):
         return duplicate, super().receive(sender, incarnation, sequence, message, now)[1]
 
 
-def test_a_message_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "Core", Forgetful)
+def test_applying_a_message_twice_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Core", AppliesRepeatedMessages)
     with pytest.raises(InternalError, match=r"applied twice.*`receive` at device-\d, \d+\.\d+ s"):
         run(fleet(5, "exponential", seed=1, steps=0))
 
 
-def test_a_message_applied_and_called_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "Core", Sly)
+def test_applying_a_message_reported_as_duplicate_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Core", MisreportsDuplicates)
     with pytest.raises(InternalError, match=r"a duplicate changed the state .*`receive`"):
         run(fleet(5, "exponential", seed=1, steps=0))
 
 
-@pytest.mark.parametrize("core, wrong", [(Forgetful, "that was not in transit"), (Sly, "mass changed by an amount")])
-def test_mass_alone_shows_it_too(monkeypatch: pytest.MonkeyPatch, core: type[Core], wrong: str) -> None:
+@pytest.mark.parametrize(
+    "core, message",
+    [(AppliesRepeatedMessages, "that was not in transit"), (MisreportsDuplicates, "mass changed by an amount")],
+)
+def test_the_mass_invariant_alone_detects_repeated_messages(
+    monkeypatch: pytest.MonkeyPatch, core: type[Core], message: str
+) -> None:
     monkeypatch.setattr(engine, "Core", core)
     monkeypatch.setattr(SingleApplicationLaw, "find_violation", lambda *_: None)
-    with pytest.raises(InternalError, match=f"{wrong}.*`receive`"):
+    with pytest.raises(InternalError, match=f"{message}.*`receive`"):
         run(fleet(5, "exponential", seed=1, steps=0))
 
 
-class Receipts(Simulation):
-    """Confirms a message that never arrived."""
+class ConfirmsLostMessages(Simulation):
+    """Faulty simulation that confirms messages without delivering them."""
 
     def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
         self._confirm(sender, life, outgoing, None)
 
 
-def test_a_share_that_vanishes_on_its_way() -> None:
-    simulation = Receipts(fleet(5, "ring", seed=1, steps=0).devices, faults=Faults(), period=1.0, seed=1)
+def test_a_lost_share_that_is_confirmed_is_detected() -> None:
+    simulation = ConfirmsLostMessages(fleet(5, "ring", seed=1, steps=0).devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
     with pytest.raises(InternalError, match=r"mass was lost.*`confirm`"):
         simulation.run_until(30.0)
 
 
-class Careless(PushSum):
-    """Spoils the state that an event leads to."""
+class CorruptsState(PushSum):
+    """Faulty learner that corrupts the state after an event."""
 
     spoil: Callable[[PushSumState, PushSumState], PushSumState]
 
@@ -113,8 +118,8 @@ class Careless(PushSum):
 
 
 def _one_bit(before: PushSumState, after: PushSumState) -> PushSumState:
-    grown = after.weight > before.weight
-    return replace(after, numerator=after.numerator + grown * (np.arange(after.numerator.size) == 0))
+    has_grown = after.weight > before.weight
+    return replace(after, numerator=after.numerator + has_grown * (np.arange(after.numerator.size) == 0))
 
 
 def _weight(before: PushSumState, after: PushSumState) -> PushSumState:
@@ -128,19 +133,19 @@ def _release_twice(before: PushSumState, after: PushSumState) -> PushSumState:
 @pytest.mark.parametrize(
     "spoil, event, steps", [(_one_bit, "receive", 0), (_weight, "cycle", 0), (_release_twice, "answer", 4)]
 )
-def test_one_unit_too_many_or_too_few(
+def test_a_mass_error_of_one_unit_is_detected(
     spoil: Callable[[PushSumState, PushSumState], PushSumState], event: str, steps: int
 ) -> None:
     devices = fleet(5, "exponential", seed=1, steps=steps)
-    spoilt = type("Spoilt", (Careless,), {"spoil": staticmethod(spoil)})
+    spoilt = type("Spoilt", (CorruptsState,), {"spoil": staticmethod(spoil)})
     for device in devices.devices:
         device.learner = spoilt(cast(PushSum, device.learner).schedule)
     with pytest.raises(InternalError, match=f"mass changed by an amount.*`{event}`"):
         run(devices)
 
 
-class Unrecorded:
-    """A vault that hands out releases that another ledger than its own has paid for."""
+class UsesAnotherLedger:
+    """Faulty vault whose releases are charged to another ledger."""
 
     def __init__(self, inner: Vault) -> None:
         self._inner = inner
@@ -157,8 +162,8 @@ class Unrecorded:
         return self._other.answer(query)
 
 
-class Fickle(Unrecorded):
-    """A vault that draws fresh noise whenever it is asked."""
+class RedrawsNoise(UsesAnotherLedger):
+    """Faulty vault that draws fresh noise for every answer."""
 
     seed = 0
 
@@ -168,8 +173,8 @@ class Fickle(Unrecorded):
         return new_vault(self.seed).answer(query)
 
 
-class Spendthrift(Unrecorded):
-    """A vault that spends more than it says."""
+class Overspends(UsesAnotherLedger):
+    """Faulty vault that spends more than its statement allows."""
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -190,32 +195,34 @@ def new_vault(seed: int) -> Vault:
 
 
 @pytest.mark.parametrize(
-    "vault, wrong",
+    "vault, message",
     [
-        (Unrecorded, "that is not in the ledger"),
-        (Fickle, "answered twice, with different answers"),
-        (Spendthrift, "more was spent than the budget allows"),
+        (UsesAnotherLedger, "that is not in the ledger"),
+        (RedrawsNoise, "answered twice, with different answers"),
+        (Overspends, "more was spent than the budget allows"),
     ],
 )
-def test_releases_beyond_the_ledger(vault: type[Unrecorded], wrong: str) -> None:
-    devices = fleet(3, "disconnected", seed=1, steps=8)  # without peers it stores nothing, so it asks again
+def test_releases_that_disagree_with_the_ledger_are_detected(vault: type[UsesAnotherLedger], message: str) -> None:
+    devices = fleet(
+        3, "disconnected", seed=1, steps=8
+    )  # without peers, the device stores nothing and repeats its queries
     device = devices.devices[1]
     device.vault = cast(Vault, vault(new_vault(0)))
-    with pytest.raises(InternalError, match=f"{wrong}.*at device-1"):
+    with pytest.raises(InternalError, match=f"{message}.*at device-1"):
         run(devices)
 
 
-def test_a_learner_without_laws_of_its_own_keeps_the_common_ones() -> None:
+def test_the_common_invariants_apply_to_every_learner() -> None:
     devices = fleet(2, "ring", seed=1, steps=0)
     for store in devices.stores.values():
         store.commit(object(), [], [], None)
-    watching = Invariants(devices.devices)
-    watching.observe("receive", 0.0, "device-0", None, sender="device-1", sequence=3, duplicate=False)
+    invariants = Invariants(devices.devices)
+    invariants.observe("receive", 0.0, "device-0", None, sender="device-1", sequence=3, duplicate=False)
     with pytest.raises(InternalError, match=r"applied twice.*seen after event 2, `receive` at device-0, 1\.5"):
-        watching.observe("receive", 1.5, "device-0", None, sender="device-1", sequence=2, duplicate=False)
+        invariants.observe("receive", 1.5, "device-0", None, sender="device-1", sequence=2, duplicate=False)
 
 
 @pytest.mark.parametrize("state", [PushSum.state_type, GolfMoments.state_type])
-def test_mass_is_followed_in_every_state_that_holds_it(state: type[PushSumState]) -> None:
-    """Laws are looked up by the exact type of a state, so a subclass needs an entry of its own."""
+def test_mass_invariants_cover_every_state_with_mass(state: type[PushSumState]) -> None:
+    """Check subclasses too: invariants are looked up by a state's exact type."""
     assert LAWS[state] is PushSumMassLaw

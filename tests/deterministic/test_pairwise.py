@@ -29,17 +29,17 @@ STEPS = 4
 ROUGH = Faults(loss=0.3, duplicate=0.3, delay=0.4, delay_spread=0.4, reorder=0.3)
 
 
-def devices(
+def make_devices(
     agents: int, topology: str, *, seed: int, reach: float = math.inf, learner: type[Pairwise] = Pairwise
 ) -> list[Device]:
-    """Devices with models of their own, each of three records, which take four steps."""
+    """Make devices with different models and three records each, which take four steps."""
     rng = np.random.default_rng(seed)
     names = [f"device-{i}" for i in range(agents)]
     plan = Schedule(
         learner=LEARNER, size=KERNEL.size, period=1.0, steps=STEPS, step_size=0.5, step_decay=0.5, expected_records=3,
         fanout=1,
     )  # fmt: skip
-    made = []
+    results = []
     for i, peers in enumerate(out_peers(topology, agents)):
         vault = build(
             records=Records(rng.uniform(-1, 1, (3, 2)), rng.integers(0, 2, 3)),
@@ -50,42 +50,42 @@ def devices(
         )
         store = MemoryStore(PairwiseState(np.rint(rng.normal(0, 5, KERNEL.size) * UNIT).astype(np.int64)))
         machine = learner(plan, np.zeros(KERNEL.size), reach=reach, max_steps=400)
-        made.append(Device(names[i], machine, store, vault, tuple(names[j] for j in peers)))
-    return made
+        results.append(Device(names[i], machine, store, vault, tuple(names[j] for j in peers)))
+    return results
 
 
-def models(fleet: Sequence[Device]) -> NDArray[np.int64]:
+def stack_models(fleet: Sequence[Device]) -> NDArray[np.int64]:
     return np.array([device.core.state.numerator for device in fleet if device.core])
 
 
-def put_in(device: Device) -> NDArray[np.int64]:
-    """The sum of the releases that a device has applied."""
+def sum_of_releases(device: Device) -> NDArray[np.int64]:
+    """Return the sum of the releases that a device has applied."""
     total, machine = np.zeros(KERNEL.size, dtype=np.int64), cast(Pairwise, device.learner)
     assert device.core
     for slot in range(device.core.state.step):
         answer = device.vault.answer(Query(LEARNER, "gradient", slot, np.zeros(KERNEL.size)))
         assert not isinstance(answer, Refused)
-        asking = PairwiseState(total, step=slot)
-        total += contribution(machine.schedule, asking, answer.value, answer.step)
+        state = PairwiseState(total, step=slot)
+        total += contribution(machine.schedule, state, answer.value, answer.step)
     return total
 
 
 @pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full"])
-def test_without_faults_all_come_to_the_mean_of_all_to_the_last_bit_of_its_sum(topology: str) -> None:
-    fleet = devices(7, topology, seed=3)
-    started = np.sum([device.store.load().state.numerator for device in fleet], axis=0)
+def test_without_faults_all_devices_reach_the_exact_mean(topology: str) -> None:
+    fleet = make_devices(7, topology, seed=3)
+    initial_sum = np.sum([device.store.load().state.numerator for device in fleet], axis=0)
     simulation = Simulation(fleet, faults=Faults(), period=1.0, seed=1)
     simulation.start()
     simulation.run_until(120.5)
-    released = np.sum([put_in(device) for device in fleet], axis=0)
-    assert models(fleet).sum(axis=0).tolist() == (started - released).tolist()
-    assert np.ptp(models(fleet), axis=0).max() < 2.0**-14 * UNIT
+    released = np.sum([sum_of_releases(device) for device in fleet], axis=0)
+    assert stack_models(fleet).sum(axis=0).tolist() == (initial_sum - released).tolist()
+    assert np.ptp(stack_models(fleet), axis=0).max() < 2.0**-14 * UNIT
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("reach", [math.inf, 1.0])
-def test_a_storm_with_kills_and_a_partition_leaves_a_fleet_that_agrees(seed: int, reach: float) -> None:
-    fleet = devices(8, "full", seed=seed, reach=reach)
+def test_a_fleet_agrees_after_a_storm_with_kills_and_a_partition(seed: int, reach: float) -> None:
+    fleet = make_devices(8, "full", seed=seed, reach=reach)
     simulation = Simulation(fleet, faults=ROUGH, period=1.0, seed=seed)
     simulation.start()
     simulation.run_until(5.0)
@@ -97,39 +97,39 @@ def test_a_storm_with_kills_and_a_partition_leaves_a_fleet_that_agrees(seed: int
     simulation.restart("device-1")
     simulation.run_until(400.0)
     assert [device.core.state.step for device in fleet if device.core] == [STEPS] * 8
-    assert np.ptp(models(fleet), axis=0).max() < 1e-3 * UNIT
+    assert np.ptp(stack_models(fleet), axis=0).max() < 1e-3 * UNIT
 
 
-def test_devices_that_are_down_or_hear_nobody_cost_the_others_nothing() -> None:
-    """In push-sum, such a device took a share from each of the others in every cycle."""
-    fleet = devices(8, "full", seed=5)
+def test_an_unreachable_device_takes_nothing_from_the_others() -> None:
+    """Compare with push-sum, where such a device takes a share from each other device in every cycle."""
+    fleet = make_devices(8, "full", seed=5)
     rest = fleet[:7]
-    began = [device.store.load().state.numerator for device in rest]
+    initial_numerators = [device.store.load().state.numerator for device in rest]
     simulation = Simulation(fleet, faults=Faults(), period=1.0, seed=5)
     simulation.start()
     simulation.kill("device-7")
     simulation.run_until(60.5)
-    started = np.sum(began, axis=0)
-    released = np.sum([put_in(device) for device in rest], axis=0)
-    assert models(rest).sum(axis=0).tolist() == (started - released).tolist()
-    assert np.ptp(models(rest), axis=0).max() < 2.0**-14 * UNIT
+    initial_sum = np.sum(initial_numerators, axis=0)
+    released = np.sum([sum_of_releases(device) for device in rest], axis=0)
+    assert stack_models(rest).sum(axis=0).tolist() == (initial_sum - released).tolist()
+    assert np.ptp(stack_models(rest), axis=0).max() < 2.0**-14 * UNIT
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("left", [2, 3])
-def test_the_few_that_are_left_of_many_still_meet(seed: int, left: int) -> None:
-    fleet = devices(12, "full", seed=seed)
+@pytest.mark.parametrize("survivors", [2, 3])
+def test_the_remaining_devices_still_converge(seed: int, survivors: int) -> None:
+    fleet = make_devices(12, "full", seed=seed)
     simulation = Simulation(fleet, faults=Faults(), period=1.0, seed=seed)
     simulation.start()
     simulation.run_until(2.5)
-    for device in fleet[left:]:
+    for device in fleet[survivors:]:
         simulation.kill(device.id)
     simulation.run_until(200.5)
-    assert np.ptp(models(fleet[:left]), axis=0).max() < 2.0**-12 * UNIT
+    assert np.ptp(stack_models(fleet[:survivors]), axis=0).max() < 2.0**-12 * UNIT
 
 
-class Greedy(Pairwise):
-    """Answers with a smaller move than its own."""
+class UnderreportsMove(Pairwise):
+    """Faulty learner that replies with a smaller move than it made."""
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
         state, effects = super()._receive(state, sender, proposal)
@@ -137,8 +137,8 @@ class Greedy(Pairwise):
         return state, [Reply(Move(cast(Move, reply).numerator // 2)) for reply in replies]
 
 
-class Rushing(Pairwise):
-    """Applies every answer twice."""
+class AppliesRepliesTwice(Pairwise):
+    """Faulty learner that applies every reply twice."""
 
     def _handle_reply(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
         once, _ = super()._handle_reply(state, recipient, reply)
@@ -149,8 +149,8 @@ class Rushing(Pairwise):
         )
 
 
-class Reaching(Pairwise):
-    """Moves all the way to the other model, however far that is."""
+class IgnoresReach(Pairwise):
+    """Faulty learner that moves all the way to the other model, however far away."""
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
         reach, self.reach = self.reach, math.inf
@@ -161,18 +161,23 @@ class Reaching(Pairwise):
 
 
 @pytest.mark.parametrize(
-    "learner, complaint", [(Greedy, "other than its release"), (Rushing, "other than its release"), (Reaching, "far")]
+    "learner, message",
+    [
+        (UnderreportsMove, "other than its release"),
+        (AppliesRepliesTwice, "other than its release"),
+        (IgnoresReach, "far"),
+    ],
 )
-def test_the_law_of_pairs_bites(learner: type[Pairwise], complaint: str) -> None:
-    fleet = devices(5, "full", seed=1, reach=4.0, learner=learner)
+def test_the_pair_invariant_detects_faulty_learners(learner: type[Pairwise], message: str) -> None:
+    fleet = make_devices(5, "full", seed=1, reach=4.0, learner=learner)
     simulation = Simulation(fleet, faults=ROUGH, period=1.0, seed=1)
     simulation.start()
-    with pytest.raises(InternalError, match=complaint):
+    with pytest.raises(InternalError, match=message):
         simulation.run_until(60.0)
 
 
-class Repeating(Core):
-    """Takes an answer for the answer to its latest message, whichever that was."""
+class AcceptsAnyReply(Core):
+    """Faulty core that accepts any reply as the reply to its latest message."""
 
     def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
         if reply is None:
@@ -180,11 +185,11 @@ class Repeating(Core):
         return super().confirm(recipient, sequence, now, Move(cast(Move, reply).numerator.copy()))
 
 
-def test_an_answer_that_nobody_gave_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "Core", Repeating)
-    other = lambda reply: {} if reply is None else {"reply": Move(reply.numerator + 1)}  # noqa: E731
-    monkeypatch.setattr(engine, "_reply_facts", other)
-    simulation = Simulation(devices(5, "full", seed=1), faults=ROUGH, period=1.0, seed=1)
+def test_a_fabricated_answer_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Core", AcceptsAnyReply)
+    altered_reply = lambda reply: {} if reply is None else {"reply": Move(reply.numerator + 1)}  # noqa: E731
+    monkeypatch.setattr(engine, "_reply_facts", altered_reply)
+    simulation = Simulation(make_devices(5, "full", seed=1), faults=ROUGH, period=1.0, seed=1)
     simulation.start()
     with pytest.raises(InternalError, match=r"changed by an amount|no device sent to it"):
         simulation.run_until(60.0)

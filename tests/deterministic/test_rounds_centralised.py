@@ -24,7 +24,7 @@ def options(learner: str) -> Options:
 
 @pytest.fixture(scope="module")
 def centralised() -> float:
-    """Accuracy after as many steps along mean gradients over batches eight times as large."""
+    """Return the accuracy after the same number of steps with batches eight times as large."""
     planned, rng = plan(options("dp-dpsgd")), np.random.default_rng(5)
     x = np.vstack([apply(planned.transform, part.features, planned.bounds) for part in planned.raw])
     truth = np.eye(10)[np.concatenate([part.labels for part in planned.raw])]
@@ -40,7 +40,7 @@ def centralised() -> float:
 
 
 @pytest.mark.parametrize("learner", ["dp-dpsgd", "muffliato", "dp-net-fleet", "dp-cga", "pdsl"])
-def test_within_a_point_of_one_device_with_all_records(learner: str, centralised: float) -> None:
+def test_accuracy_is_within_a_point_of_centralised_training(learner: str, centralised: float) -> None:
     final = memory.run(plan(options(learner)), Watcher()).final
     assert isinstance(final, Measures)
     assert centralised > 0.92

@@ -20,43 +20,43 @@ NAMES = ("pdsl", "dp-cga", "dp-dpsgd", "muffliato", "dp-net-fleet")
 
 
 @contextmanager
-def asked(devices: list[Device]) -> Iterator[dict[tuple[str, int], set[bytes]]]:
-    """The points at which each device's vault has been asked for each slot."""
+def record_queries(devices: list[Device]) -> Iterator[dict[tuple[str, int], set[bytes]]]:
+    """Record the points of all queries, by device and slot."""
     points: dict[tuple[str, int], set[bytes]] = {}
     for device in devices:
         answer = device.vault.answer
 
-        def watched(query: Query, name: str = device.id, answer: Any = answer) -> Answer:
+        def answer_and_record(query: Query, name: str = device.id, answer: Any = answer) -> Answer:
             points.setdefault((name, query.slot), set()).add(query.point.tobytes())
-            given: Answer = answer(query)
-            return given
+            result: Answer = answer(query)
+            return result
 
-        device.vault.answer = watched  # type: ignore[method-assign]
+        device.vault.answer = answer_and_record  # type: ignore[method-assign]
     yield points
 
 
-def state(device: Device) -> RoundsState:
+def get_state(device: Device) -> RoundsState:
     assert device.core is not None
-    found: RoundsState = device.core.state
-    return found
+    state: RoundsState = device.core.state
+    return state
 
 
-def questions_of(devices: list[Device]) -> int:
+def questions_per_round(devices: list[Device]) -> int:
     learner = devices[0].learner
     assert isinstance(learner, Rounds)
     return learner.algorithm.questions
 
 
-def models(devices: list[Device]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.array([state(device).work.model for device in devices])
+def stack_models(devices: list[Device]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([get_state(device).work.model for device in devices])
 
 
 def spread(devices: list[Device]) -> float:
-    return float(np.ptp(models(devices), axis=0).max())
+    return float(np.ptp(stack_models(devices), axis=0).max())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_dead_neighbour_costs_one_deadline_and_its_weight_is_ones_own(name: str) -> None:
+def test_a_dead_neighbour_costs_one_deadline_and_its_weight_returns_to_the_device(name: str) -> None:
     devices, trace = fleet(out_peers("ring", 4), name, steps=30), Trace()
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1, event_observer=trace)
     simulation.start()
@@ -64,37 +64,37 @@ def test_a_dead_neighbour_costs_one_deadline_and_its_weight_is_ones_own(name: st
     simulation.kill("device-1")
     simulation.run_until(20.0)
     for device in (devices[0], devices[2]):
-        mixing = state(device).work.mixing
-        assert state(device).absent_neighbours == {"device-1"}
+        mixing = get_state(device).work.mixing
+        assert get_state(device).absent_neighbours == {"device-1"}
         assert set(mixing.others) == {"device-3"}
         assert mixing.own == pytest.approx(2 / 3)
     # 20 periods, of which one deadline of 3 is lost to waiting.
-    assert all(15 <= state(device).work.round <= 20 for device in devices if device.core)
-    assert all(state(device).missed_phases <= 1 for device in devices if device.core)
+    assert all(15 <= get_state(device).work.round <= 20 for device in devices if device.core)
+    assert all(get_state(device).missed_phases <= 1 for device in devices if device.core)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_restarted_device_joins_the_round_of_its_neighbours(name: str) -> None:
+def test_a_restarted_device_joins_its_neighbours_round(name: str) -> None:
     devices = fleet(out_peers("ring", 4), name, steps=30)
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
-    with asked(devices) as points:
+    with record_queries(devices) as points:
         simulation.run_until(3.4)
         simulation.kill("device-1")
         simulation.run_until(12.0)
-        before = state(devices[0]).work.round
+        before = get_state(devices[0]).work.round
         simulation.restart("device-1")
         simulation.run_until(16.0)
-        rounds = [state(device).work.round for device in devices]
+        rounds = [get_state(device).work.round for device in devices]
         assert min(rounds) >= before + 2
         assert max(rounds) - min(rounds) <= 1
-        assert all(not state(device).absent_neighbours for device in devices)
-    assert all(len(found) == 1 for found in points.values()), "a slot has one point"
-    questions = questions_of(devices)
-    silent = {slot // questions for slot in range(14 * questions)} - {
+        assert all(not get_state(device).absent_neighbours for device in devices)
+    assert all(len(found) == 1 for found in points.values()), "each slot has a single point"
+    questions = questions_per_round(devices)
+    missed_rounds = {slot // questions for slot in range(14 * questions)} - {
         slot // questions for device, slot in points if device == "device-1"
     }
-    assert len(silent) >= 5, "rounds that it was away for are not made up for"
+    assert len(missed_rounds) >= 5, "missed rounds are not repeated"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -104,10 +104,10 @@ def test_rounds_survive_loss_repetition_and_delay(name: str, topology: str) -> N
     simulation = Simulation(devices, faults=ROUGH, period=1.0, seed=3)
     simulation.start()
     simulation.run_until(90.0)
-    assert all(state(device).work.round > STEPS + 20 for device in devices)
+    assert all(get_state(device).work.round > STEPS + 20 for device in devices)
     assert simulation.refused_messages == 0
-    assert spread(devices) < 1e-5, "after the last private round all agree"
-    questions = questions_of(devices)
+    assert spread(devices) < 1e-5, "all devices agree after the last private round"
+    questions = questions_per_round(devices)
     assert all(0 < device.vault.spending().releases <= STEPS * questions for device in devices)
 
 
@@ -124,7 +124,7 @@ def test_a_late_device_is_waited_for_and_lateness_is_reported() -> None:
         assert set(details) == {"late_s", "drift_rounds", "missed_phases", "absent_neighbours"}
 
 
-def test_power_cuts_lose_rounds_and_nothing_else() -> None:
+def test_power_cuts_lose_only_rounds() -> None:
     devices = fleet(out_peers("ring", 4), "pdsl", steps=STEPS, power_cuts=0.02)
     simulation = Simulation(devices, faults=ROUGH, period=1.0, seed=5)
     simulation.start()
@@ -145,22 +145,22 @@ def test_power_cuts_lose_rounds_and_nothing_else() -> None:
     cuts = sum(sum(device.store.cuts.values()) for device in devices if isinstance(device.store, FailingStore))
     assert cuts >= 10
     assert spread(devices) < 1e-5
-    assert max(state(device).work.round for device in devices) - min(state(d).work.round for d in devices) <= 1
+    assert max(get_state(device).work.round for device in devices) - min(get_state(d).work.round for d in devices) <= 1
 
 
-def test_a_device_without_its_state_asks_no_slot_again() -> None:
+def test_a_device_that_lost_its_state_queries_no_slot_twice() -> None:
     devices = fleet(out_peers("full", 3), "pdsl", steps=30, answers=3)
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
-    with asked(devices) as points:
+    with record_queries(devices) as points:
         simulation.run_until(5.5)
         simulation.kill("device-1")
         slots = {slot for device, slot in points if device == "device-1"}
         assert devices[1].vault.spending().releases == len(slots)
-        lost = devices[1].learner.without_state(len(slots))
-        assert lost.work.round * 3 > max(slots)
-        kept = devices[1].store.load()
-        devices[1].store.commit(lost, [], [outgoing.recipient for outgoing in kept.outbox], None)
+        recovered_state = devices[1].learner.without_state(len(slots))
+        assert recovered_state.work.round * 3 > max(slots)
+        saved = devices[1].store.load()
+        devices[1].store.commit(recovered_state, [], [outgoing.recipient for outgoing in saved.outbox], None)
         simulation.run_until(7.0)
         simulation.restart("device-1")
         simulation.run_until(14.0)
@@ -170,7 +170,7 @@ def test_a_device_without_its_state_asks_no_slot_again() -> None:
     assert all(len(found) == 1 for found in points.values())
 
 
-def test_more_neighbours_than_answers_take_turns() -> None:
+def test_neighbours_take_turns_if_answers_are_rationed() -> None:
     devices = fleet(out_peers("full", 5), "pdsl", steps=STEPS, answers=3)
     trace = Trace()
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1, event_observer=trace)
@@ -185,7 +185,7 @@ def test_more_neighbours_than_answers_take_turns() -> None:
     assert answered == dict.fromkeys((f"device-{i}" for i in range(1, 5)), STEPS * 2 // 4)
 
 
-def test_a_vault_that_refuses_leaves_its_device_in_the_rounds() -> None:
+def test_a_device_whose_vault_refuses_stays_in_the_rounds() -> None:
     devices = fleet(out_peers("full", 3), "pdsl", steps=30)
     answer = devices[1].vault.answer
     devices[1].vault.answer = lambda query: (  # type: ignore[method-assign]
@@ -194,7 +194,7 @@ def test_a_vault_that_refuses_leaves_its_device_in_the_rounds() -> None:
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
     simulation.run_until(12.0)
-    assert state(devices[1]).exhausted
-    assert min(state(device).work.round for device in devices) >= 9
-    assert all(not state(device).absent_neighbours and state(device).missed_phases == 0 for device in devices)
-    assert set(state(devices[0]).work.noted["gradients"]) == {"own", "device-2"}
+    assert get_state(devices[1]).exhausted
+    assert min(get_state(device).work.round for device in devices) >= 9
+    assert all(not get_state(device).absent_neighbours and get_state(device).missed_phases == 0 for device in devices)
+    assert set(get_state(devices[0]).work.noted["gradients"]) == {"own", "device-2"}

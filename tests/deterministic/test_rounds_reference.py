@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sottovoce_lab.simulator import Faults, Simulation, Trace, out_peers
 
-from tests.deterministic.rounds_fleet import KERNEL, MOMENTUM, RATE, fleet, some_records
+from tests.deterministic.rounds_fleet import KERNEL, MOMENTUM, RATE, draw_records, fleet
 
 Vector = NDArray[np.float64]
 ROUNDS = 3
@@ -23,8 +23,8 @@ def assert_close(found: Any, expected: Any, tolerance: float = 2e-6) -> None:
 
 
 def gradient(device: int, point: Vector) -> Vector:
-    """The mean gradient of cross-entropy over the records of a device."""
-    records = some_records(device)
+    """Return the mean cross-entropy gradient over a device's records."""
+    records = draw_records(device)
     weights, total = point.reshape(4, 3), np.zeros((4, 3))
     for x, label in zip(records.features, records.labels, strict=True):
         scores = np.exp(x @ weights)
@@ -33,12 +33,12 @@ def gradient(device: int, point: Vector) -> Vector:
 
 
 def accuracy(point: Vector) -> float:
-    public = some_records(99, 40)
+    public = draw_records(99, 40)
     return float(np.mean((public.features @ point.reshape(4, 3)).argmax(axis=1) == public.labels))
 
 
 def shapley(candidates: dict[int, Vector]) -> dict[int, float]:
-    """Shapley values, as the mean over all orders of arrival."""
+    """Return Shapley values: the mean marginal accuracy over all orders of arrival."""
     phi, orders = dict.fromkeys(candidates, 0.0), list(permutations(candidates))
     for order in orders:
         before = 0.0
@@ -70,13 +70,13 @@ def run(name: str, topology: str, rounds: int = ROUNDS) -> tuple[list[list[int]]
 
 
 def after(events: list[dict[str, Any]], device: int, turn: int) -> dict[str, Any]:
-    """The first state of a device in which round `turn` is over."""
-    mine = (event["state"] for event in events if event["device"] == f"device-{device}" and event["state"])
-    return next(state for state in mine if state["round"] == turn + 1)
+    """Return a device's first state after round `turn`."""
+    states = (event["state"] for event in events if event["device"] == f"device-{device}" and event["state"])
+    return next(state for state in states if state["round"] == turn + 1)
 
 
 @pytest.mark.parametrize("topology", GRAPHS)
-def test_full_rounds_of_pdsl(topology: str) -> None:
+def test_pdsl_rounds_match_the_reference(topology: str) -> None:
     peers, events = run("pdsl", topology)
     W, n = metropolis(peers), len(peers)
     x, u = [KERNEL.initial(0)] * n, [np.zeros(KERNEL.size)] * n
@@ -93,12 +93,12 @@ def test_full_rounds_of_pdsl(topology: str) -> None:
             state = after(events, i, turn)
             assert state["noted_in"] == turn
             for j in phi:
-                who = "own" if j == i else f"device-{j}"
-                assert_close(state["gradients"][who], gradients[j])
-                assert_close(state["candidates"][who], candidates[j])
-                assert state["phi"][who] == pytest.approx(phi[j], abs=1e-12)
-                assert state["weights"][who] == pytest.approx(pi[j], abs=1e-12)
-                assert state["mixing"][who] == pytest.approx(W[i, j], abs=1e-12)
+                neighbour = "own" if j == i else f"device-{j}"
+                assert_close(state["gradients"][neighbour], gradients[j])
+                assert_close(state["candidates"][neighbour], candidates[j])
+                assert state["phi"][neighbour] == pytest.approx(phi[j], abs=1e-12)
+                assert state["weights"][neighbour] == pytest.approx(pi[j], abs=1e-12)
+                assert state["mixing"][neighbour] == pytest.approx(W[i, j], abs=1e-12)
         u = [sum(W[i, j] * hats[j][0] for j in range(n)) for i in range(n)]
         x = [sum(W[i, j] * hats[j][1] for j in range(n)) for i in range(n)]
         for i in range(n):
@@ -107,7 +107,7 @@ def test_full_rounds_of_pdsl(topology: str) -> None:
 
 
 @pytest.mark.parametrize("topology", GRAPHS)
-def test_rounds_of_dp_dpsgd(topology: str) -> None:
+def test_dp_dpsgd_rounds_match_the_reference(topology: str) -> None:
     peers, events = run("dp-dpsgd", topology)
     W, X = metropolis(peers), np.tile(KERNEL.initial(0), (len(peers), 1))
     for turn in range(ROUNDS):
@@ -117,11 +117,11 @@ def test_rounds_of_dp_dpsgd(topology: str) -> None:
 
 
 @pytest.mark.parametrize("topology", GRAPHS)
-def test_rounds_of_muffliato_are_a_polynomial_in_the_mixing_matrix(topology: str) -> None:
+def test_muffliato_rounds_are_a_polynomial_in_the_mixing_matrix(topology: str) -> None:
     peers, events = run("muffliato", topology)
     W, X = metropolis(peers), np.tile(KERNEL.initial(0), (len(peers), 1))
-    one = np.eye(len(peers))
-    second = 1.2 * W @ W - 0.2 * one
+    identity = np.eye(len(peers))
+    second = 1.2 * W @ W - 0.2 * identity
     third = 1.3 * W @ second - 0.3 * W
     for turn in range(ROUNDS):
         X = third @ (X - RATE * np.array([gradient(i, x) for i, x in enumerate(X)]))
@@ -130,7 +130,7 @@ def test_rounds_of_muffliato_are_a_polynomial_in_the_mixing_matrix(topology: str
 
 
 @pytest.mark.parametrize("topology", ["ring", "full"])
-def test_directions_of_dp_net_fleet_track_the_mean_gradient(topology: str) -> None:
+def test_dp_net_fleet_directions_track_the_mean_gradient(topology: str) -> None:
     peers, events = run("dp-net-fleet", topology)
     W, n = metropolis(peers), len(peers)
     X, V, last = np.tile(KERNEL.initial(0), (n, 1)), np.zeros((n, KERNEL.size)), np.zeros((n, KERNEL.size))
@@ -147,7 +147,7 @@ def test_directions_of_dp_net_fleet_track_the_mean_gradient(topology: str) -> No
 
 
 @pytest.mark.parametrize("topology", ["ring", "full"])
-def test_rounds_of_dp_cga_solve_the_quadratic_programme(topology: str) -> None:
+def test_dp_cga_rounds_solve_the_quadratic_programme(topology: str) -> None:
     peers, events = run("dp-cga", topology)
     W, n = metropolis(peers), len(peers)
     X, V = np.tile(KERNEL.initial(0), (n, 1)), np.zeros((n, KERNEL.size))
@@ -155,7 +155,7 @@ def test_rounds_of_dp_cga_solve_the_quadratic_programme(topology: str) -> None:
         G = []
         for i in range(n):
             own, others = gradient(i, X[i]), [gradient(j, X[i]) for j in peers[i]]
-            solved = minimize(
+            solution = minimize(
                 lambda g, own=own: 0.5 * np.sum((g - own) ** 2),
                 own,
                 jac=lambda g, own=own: g - own,
@@ -163,8 +163,8 @@ def test_rounds_of_dp_cga_solve_the_quadratic_programme(topology: str) -> None:
                 method="SLSQP",
                 options={"ftol": 1e-15, "maxiter": 500},
             )
-            G.append(solved.x)
-            np.testing.assert_allclose(after(events, i, turn)["projected"], solved.x, rtol=0, atol=2e-5)
+            G.append(solution.x)
+            np.testing.assert_allclose(after(events, i, turn)["projected"], solution.x, rtol=0, atol=2e-5)
         V = MOMENTUM * V - RATE * np.array(G)
         X = W @ X + V
         for i in range(n):

@@ -1,4 +1,4 @@
-"""Shared model: it follows from its releases alone, whatever happens to messages and devices, and all end with it.
+"""Shared model: it depends only on its releases, whatever messages and devices do, and all devices end with it.
 
 The simulation itself checks that no slot ever gets two different answers.
 """
@@ -26,15 +26,15 @@ SMOOTH = Faults()
 ROUGH = Faults(loss=0.3, duplicate=0.2, delay=0.4, delay_spread=0.4)
 
 
-def some(seed: int, count: int = BATCH * TURNS) -> Records:
-    """Records of three classes around three points of the unit sphere."""
+def make_records(seed: int, count: int = BATCH * TURNS) -> Records:
+    """Draw records of three classes around three points on the unit sphere."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, 3, count)
     features = np.eye(3)[labels] + generator.normal(0, 0.3, (count, 3))
     return Records(features / np.linalg.norm(features, axis=1, keepdims=True), labels)
 
 
-def sharing(
+def make_devices(
     agents: int,
     *,
     seed: int = 0,
@@ -52,7 +52,7 @@ def sharing(
         if chain:
             terms = ChainTerms(NAME, 0.5, BATCH, 2, 1)
         ledger = Ledger.in_memory(names[i], Budget(epsilon, 1e-5, "record", "replace-one"))
-        vault = build(records=some(i), kernel=KERNEL, terms=terms, ledger=ledger, noise=SeededNoise(seed + i))
+        vault = build(records=make_records(i), kernel=KERNEL, terms=terms, ledger=ledger, noise=SeededNoise(seed + i))
         schedule = SharedModelSchedule(
             NAME, 1.0, TURNS // 2 if chain else TURNS, "chain" if chain else "gradient", BATCH, ETA,
             order=order, begins=i == begins,
@@ -63,18 +63,18 @@ def sharing(
     return devices
 
 
-def drawn(device: Device) -> list[Records]:
-    """The records of each of its blocks."""
-    held = number_by_hash(some(int(device.id[-2:])), device.vault._context.ledger)
-    assert held.units is not None
-    blocks = np.searchsorted(block_bounds(TURNS), held.units, side="right") - 1
-    return [held.at(np.flatnonzero(blocks == block)) for block in range(TURNS)]
+def records_by_block(device: Device) -> list[Records]:
+    """Return a device's records, by block."""
+    numbered = number_by_hash(make_records(int(device.id[-2:])), device.vault._context.ledger)
+    assert numbered.units is not None
+    blocks = np.searchsorted(block_bounds(TURNS), numbered.units, side="right") - 1
+    return [numbered.at(np.flatnonzero(blocks == block)) for block in range(TURNS)]
 
 
 def run(
     devices: list[Device], until: float, faults: Faults = SMOOTH, event_observer: Trace | None = None
 ) -> Simulation:
-    """A device whose power fails is down for a while."""
+    """Run the simulation; a device whose power fails is down for 2.5 seconds."""
     simulation = Simulation(devices, faults=faults, period=1.0, seed=4, event_observer=event_observer)
     simulation.start()
     advance(simulation, until)
@@ -98,20 +98,20 @@ def advance(simulation: Simulation, until: float) -> None:
             down[cut.node] = simulation.now + 2.5
 
 
-def states(devices: list[Device]) -> list[SharedModelState]:
+def list_states(devices: list[Device]) -> list[SharedModelState]:
     return [device.core.state for device in devices if device.core]
 
 
-def agreed(devices: list[Device]) -> SharedModelState:
-    """The state of the first, when all hold one model."""
-    found = states(devices)
+def assert_agreement(devices: list[Device]) -> SharedModelState:
+    """Assert that all devices have the same model, and return the first device's state."""
+    found = list_states(devices)
     assert {state.model.head for state in found} == {found[0].model.head}
     assert {state.model.parameters.tobytes() for state in found} == {found[0].model.parameters.tobytes()}
     return found[0]
 
 
 def accuracy(parameters: NDArray[np.float64]) -> float:
-    test = some(99, 2000)
+    test = make_records(99, 2000)
     return float((KERNEL.predict(parameters[np.newaxis], test.features)[0] == test.labels).mean())
 
 
@@ -122,41 +122,41 @@ def gradient(parameters: NDArray[np.float64], records: Records) -> NDArray[np.fl
 
 
 @pytest.mark.parametrize("order", ["round", "random"])
-def test_without_noise_it_is_centralised_descent_batch_by_batch(order: str) -> None:
-    """The same gradients, as many, in the order of the writers: to the last bits of float32.
+def test_without_noise_the_model_equals_centralised_descent(order: str) -> None:
+    """Compare with the same number of gradients in the writers' order, to within the rounding of float32.
 
-    Each is the sum over a block over the expected size of one, however many records the block drew.
+    Each gradient is a block's sum divided by a block's expected size, however many records the block contains.
     """
-    devices, trace = sharing(8, order=order), Trace()
+    devices, trace = make_devices(8, order=order), Trace()
     run(devices, 250.0, event_observer=trace)
-    state = agreed(devices)
+    state = assert_agreement(devices)
     assert state.model.head.step == 8 * TURNS
-    assert all(found.forks == found.lost_updates == 0 for found in states(devices))
+    assert all(found.forks == found.lost_updates == 0 for found in list_states(devices))
     writers = {}
     for event in trace.document()["events"]:
         if event["event"] == "send" and event["message"]["said"] == "announced":
             writers[event["message"]["step"]] = event["message"]["writer"]
-    blocks = {device.id: drawn(device) for device in devices}
-    central, taken = np.zeros(KERNEL.size), dict.fromkeys(writers.values(), 0)
+    blocks = {device.id: records_by_block(device) for device in devices}
+    centralised, blocks_used = np.zeros(KERNEL.size), dict.fromkeys(writers.values(), 0)
     for step in range(1, 8 * TURNS + 1):
-        block = blocks[writers[step]][taken[writers[step]]]
-        taken[writers[step]] += 1
-        central = central - ETA * gradient(central, block) * len(block) / BATCH
-    assert state.model.parameters == pytest.approx(central, abs=1e-4)
+        block = blocks[writers[step]][blocks_used[writers[step]]]
+        blocks_used[writers[step]] += 1
+        centralised = centralised - ETA * gradient(centralised, block) * len(block) / BATCH
+    assert state.model.parameters == pytest.approx(centralised, abs=1e-4)
     pooled, shuffled = np.zeros(KERNEL.size), np.random.default_rng(0).permutation(8 * BATCH * TURNS)
-    everything = [some(i) for i in range(8)]
-    features = np.concatenate([part.features for part in everything])[shuffled]
-    labels = np.concatenate([part.labels for part in everything])[shuffled]
+    all_records = [make_records(i) for i in range(8)]
+    features = np.concatenate([part.features for part in all_records])[shuffled]
+    labels = np.concatenate([part.labels for part in all_records])[shuffled]
     for start in range(0, len(labels), BATCH):
         part = slice(start, start + BATCH)
         pooled = pooled - ETA * gradient(pooled, Records(features[part], labels[part]))
     assert abs(accuracy(state.model.parameters) - accuracy(pooled)) <= 0.01
 
 
-def test_turns_are_taken_one_after_another_and_each_release_is_in_the_model() -> None:
-    devices = sharing(5, epsilon=8.0)
+def test_devices_take_turns_and_every_release_enters_the_model() -> None:
+    devices = make_devices(5, epsilon=8.0)
     run(devices, 60.0)
-    state = agreed(devices)
+    state = assert_agreement(devices)
     assert state.model.head.step == 5 * TURNS
     for device in devices:
         spending = device.vault.spending()
@@ -167,8 +167,8 @@ def test_turns_are_taken_one_after_another_and_each_release_is_in_the_model() ->
 @pytest.mark.parametrize("faults", [Faults(), ROUGH])
 @pytest.mark.parametrize("power_cuts", [0.0, 0.05])
 @pytest.mark.parametrize("chain", [False, True])
-def test_all_end_with_one_model_and_no_slot_is_released_twice(faults: Faults, power_cuts: float, chain: bool) -> None:
-    devices = sharing(5, seed=2, epsilon=8.0, power_cuts=power_cuts, chain=chain)
+def test_all_devices_reach_one_model_and_release_no_slot_twice(faults: Faults, power_cuts: float, chain: bool) -> None:
+    devices = make_devices(5, seed=2, epsilon=8.0, power_cuts=power_cuts, chain=chain)
     simulation = run(devices, 300.0, faults)
     for device in devices:
         if device.core is None:
@@ -176,30 +176,30 @@ def test_all_end_with_one_model_and_no_slot_is_released_twice(faults: Faults, po
     for device in devices:
         device.store._probability = 0.0  # type: ignore[attr-defined]
     advance(simulation, 500.0)
-    state, turns = agreed(devices), TURNS // 2 if chain else TURNS
-    assert [found.turn for found in states(devices)] == [turns] * 5
+    state, turns = assert_agreement(devices), TURNS // 2 if chain else TURNS
+    assert [found.turn for found in list_states(devices)] == [turns] * 5
     assert all(device.vault.spending().releases == turns for device in devices)
-    lost = sum(found.lost_updates for found in states(devices))
-    if not power_cuts:  # which may cut off a count too
-        assert state.model.head.step + lost >= 5 * turns, "what is in no model is counted"
+    lost = sum(found.lost_updates for found in list_states(devices))
+    if not power_cuts:  # a power cut may also lose the count
+        assert state.model.head.step + lost >= 5 * turns, "updates that are in no model are counted as lost"
     if faults == Faults() and not power_cuts:
         assert (state.model.head.step, lost) == (5 * turns, 0)
 
 
-def test_a_fleet_whose_first_device_is_dead_starts_all_the_same() -> None:
-    devices = sharing(4)
+def test_a_fleet_starts_without_its_first_device() -> None:
+    devices = make_devices(4)
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
     simulation.kill("device-00")
     simulation.run_until(150.0)
-    assert agreed(devices).model.head.step == 3 * TURNS
+    assert assert_agreement(devices).model.head.step == 3 * TURNS
     simulation.restart("device-00")
     simulation.run_until(250.0)
-    assert agreed(devices).model.head.step == 4 * TURNS
+    assert assert_agreement(devices).model.head.step == 4 * TURNS
 
 
-def test_a_model_is_had_from_elsewhere_when_its_writer_died_and_the_update_is_counted_as_lost() -> None:
-    devices = sharing(4)
+def test_an_update_whose_writer_died_is_counted_as_lost() -> None:
+    devices = make_devices(4)
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
     writer = devices[2]
@@ -207,32 +207,32 @@ def test_a_model_is_had_from_elsewhere_when_its_writer_died_and_the_update_is_co
         simulation.step()
     simulation.kill(writer.id)  # announced to all, fetched by no one
     simulation.run_until(200.0)
-    state = agreed(devices)
-    assert sum(found.lost_updates for found in states(devices)) == 1
+    state = assert_agreement(devices)
+    assert sum(found.lost_updates for found in list_states(devices)) == 1
     assert state.model.head.step == 3 * TURNS + 1
     simulation.restart(writer.id)
     simulation.run_until(300.0)
-    assert agreed(devices).model.head.step == 4 * TURNS
+    assert assert_agreement(devices).model.head.step == 4 * TURNS
 
 
 @pytest.mark.parametrize("topology", ["ring", "star", "bipartite"])
-def test_on_sparse_graphs_heads_are_told_on_and_all_agree(topology: str) -> None:
-    devices = sharing(6, topology=topology)
+def test_heads_spread_on_sparse_graphs_and_all_devices_agree(topology: str) -> None:
+    devices = make_devices(6, topology=topology)
     run(devices, 400.0)
-    state = agreed(devices)
+    state = assert_agreement(devices)
     assert accuracy(state.model.parameters) > 0.9
     assert all(device.vault.spending().releases == TURNS for device in devices)
 
 
-def test_the_same_seed_gives_the_same_trace() -> None:
+def test_the_same_seed_yields_the_same_trace() -> None:
     documents = []
     for _ in range(2):
         trace = Trace()
-        run(sharing(4, epsilon=2.0), 60.0, ROUGH, trace)
+        run(make_devices(4, epsilon=2.0), 60.0, ROUGH, trace)
         documents.append(trace.document())
     assert documents[0] == documents[1]
     assert any(event.get("message", {}).get("said") == "model" for event in documents[0]["events"])
 
 
-def test_models_are_of_numbers_that_every_device_has() -> None:
+def test_models_are_rounded_to_float32() -> None:
     assert round_to_float32(np.array([0.1])).tolist() == [float(np.float32(0.1))]

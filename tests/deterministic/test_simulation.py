@@ -32,11 +32,11 @@ def run(seed: int, faults: Faults = ROUGH, agents: int = 10) -> tuple[str, str]:
     return hashlib.sha256(models).hexdigest(), repr(simulation.traffic)
 
 
-def test_same_seed_same_bits() -> None:
+def test_the_same_seed_yields_the_same_bits() -> None:
     assert run(3) == run(3)
 
 
-def test_another_seed_another_run() -> None:
+def test_different_seeds_yield_different_runs() -> None:
     models, traffic = zip(*(run(seed) for seed in range(3)), strict=True)
     assert len(set(models)) == 3
     assert len(set(traffic)) == 3
@@ -45,13 +45,13 @@ def test_another_seed_another_run() -> None:
 @pytest.mark.parametrize(
     "changed", [replace(ROUGH, loss=0.31), replace(ROUGH, duplicate=0.2), replace(ROUGH, delay=0.5)]
 )
-def test_every_fault_tells(changed: Faults) -> None:
+def test_every_fault_changes_the_run(changed: Faults) -> None:
     assert run(3, changed) != run(3)
 
 
-def test_bits_do_not_depend_on_the_order_of_hashes() -> None:
+def test_results_do_not_depend_on_the_hash_seed() -> None:
     program = "from tests.deterministic.test_simulation import run; print(*run(3))"
-    printed = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -62,10 +62,10 @@ def test_bits_do_not_depend_on_the_order_of_hashes() -> None:
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert printed == {" ".join(run(3))}
+    assert outputs == {" ".join(run(3))}
 
 
-def test_a_killed_device_is_silent_and_a_restarted_one_goes_on_where_its_store_left_it() -> None:
+def test_a_killed_device_is_silent_and_resumes_from_its_store() -> None:
     devices = fleet(4, "ring", seed=1, steps=20)
     simulation = Simulation(devices.devices, faults=Faults(), period=1.0, seed=1)
     device = devices.devices[2]
@@ -73,17 +73,17 @@ def test_a_killed_device_is_silent_and_a_restarted_one_goes_on_where_its_store_l
     simulation.run_until(6.0)
     simulation.kill(device.id)
     durable = device.store.load()
-    asked, model = set(devices.vaults[device.id].asked), device.model
+    asked, model = set(devices.vaults[device.id].first_answers), device.model
     simulation.run_until(30.0)
     assert devices.devices[2].core is None
     assert device.store.load().state is durable.state
-    assert set(devices.vaults[device.id].asked) == asked
+    assert set(devices.vaults[device.id].first_answers) == asked
     assert device.model is model
     simulation.restart(device.id)
     assert device.core is not None
     assert device.core.state.numerator is durable.state.numerator
     simulation.run_until(34.9)
-    assert device.core.state.cycle == durable.state.cycle + 5, "one at once, then one a second"
+    assert device.core.state.cycle == durable.state.cycle + 5, "one immediately, then one per second"
     devices.assert_conserved()
 
 
@@ -94,13 +94,13 @@ def test_a_device_killed_before_its_first_cycle_stays_dead() -> None:
     simulation.kill("device-3")
     simulation.run_until(10.0)
     assert devices.devices[3].core is None
-    assert not devices.vaults["device-3"].asked
+    assert not devices.vaults["device-3"].first_answers
     simulation.restart("device-3")
     simulation.run_until(15.5)
     assert devices.devices[3].cycle == 6
 
 
-def test_no_share_is_sent_twice_without_loss_and_every_lost_one_is() -> None:
+def test_shares_are_resent_only_if_lost() -> None:
     calm = fleet(6, "ring", seed=1, steps=0)
     simulation = Simulation(calm.devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()
@@ -118,8 +118,8 @@ def test_no_share_is_sent_twice_without_loss_and_every_lost_one_is() -> None:
     assert all(len(device.core.outbox) <= 2 for device in rough.devices if device.core)
 
 
-def test_messages_and_confirmations_are_lost_alike() -> None:
-    """At a loss of 1/2 one attempt in four is confirmed, so that a share takes four on average."""
+def test_messages_and_confirmations_are_lost_equally_often() -> None:
+    """Use a loss of 1/2: one attempt in four is confirmed, so a share takes four attempts on average."""
     devices = fleet(2, "ring", seed=1, steps=0)
     simulation = Simulation(devices.devices, faults=Faults(loss=0.5), period=1.0, seed=1)
     simulation.start()
@@ -130,7 +130,7 @@ def test_messages_and_confirmations_are_lost_alike() -> None:
 
 
 @pytest.mark.parametrize("topology, agents", [("disconnected", 4), ("exponential", 1), ("ring", 1), ("star", 1)])
-def test_devices_alone_learn_by_themselves(topology: str, agents: int) -> None:
+def test_isolated_devices_learn_alone(topology: str, agents: int) -> None:
     devices = fleet(agents, topology, seed=1, steps=5)
     simulation = Simulation(devices.devices, faults=ROUGH, period=1.0, seed=1)
     simulation.start()

@@ -14,19 +14,19 @@ RUN = {"data": "digits", "agents": 5, "cycles": 60, "learner": "without-replacem
 
 
 def step_size(**keys: Any) -> float:
-    """η of the public schedule."""
+    """Return η of the public schedule."""
     planned = plan(build_run_spec({**RUN, **keys}, "test").options())
     return build_schedule(planned.config, Softmax(64, 10)).step_size
 
 
 @pytest.mark.parametrize("data", ["breast-cancer", "digits"])
-def test_at_an_epsilon_of_4_it_is_ten_points_above_the_majority_class(data: str) -> None:
+def test_accuracy_at_epsilon_4_exceeds_the_majority_class_by_ten_points(data: str) -> None:
     runs = [run_one({**RUN, "data": data, "learner.regularisation": 1e-4, "seed": seed}) for seed in range(40, 43)]
     assert {run["privacy"]["status"] for run in runs} == {"proved"}
     assert np.mean([run["final"]["accuracy_mean"] - run["majority"] for run in runs]) > 0.1
 
 
-def test_its_step_follows_the_batch_and_forgets_a_sixteenth_of_the_model_at_most() -> None:
+def test_step_size_scales_with_the_batch_and_is_capped_by_regularisation() -> None:
     assert step_size(**{"learner.batch": 2000}) == step_size(**{"learner.batch": 9000}) == 36.0
     assert step_size(**{"learner.batch": 125}) == 36.0 / 4
     assert step_size(**{"learner.batch": 125, "learner.regularisation": 1e-4}) == 36.0 / 4

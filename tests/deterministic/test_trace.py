@@ -7,8 +7,8 @@ from sottovoce_lab.simulator import Faults, Simulation, Trace
 from tests.deterministic.fleet import fleet
 
 
-def traced(faults: Faults) -> tuple[Trace, Simulation]:
-    """A fleet of three with a kill and a restart."""
+def run_traced(faults: Faults) -> tuple[Trace, Simulation]:
+    """Run a fleet of three with a kill and a restart, and return its trace."""
     trace = Trace()
     devices = fleet(3, "ring", seed=1, steps=4)
     simulation = Simulation(devices.devices, faults=faults, period=1.0, seed=1, event_observer=trace)
@@ -21,8 +21,8 @@ def traced(faults: Faults) -> tuple[Trace, Simulation]:
     return trace, simulation
 
 
-def test_every_share_received_was_sent_and_moves_the_state_by_itself() -> None:
-    trace, _ = traced(Faults(loss=0.2, duplicate=0.2))
+def test_each_received_share_was_sent_and_changes_the_state_by_its_weight() -> None:
+    trace, _ = run_traced(Faults(loss=0.2, duplicate=0.2))
     events = json.loads(json.dumps(trace.document()))["events"]
     sent: dict[tuple[str, str, int], dict[str, int]] = {}
     weights: dict[str, int] = {}
@@ -33,16 +33,16 @@ def test_every_share_received_was_sent_and_moves_the_state_by_itself() -> None:
             sent[event["device"], event["recipient"], event["sequence"]] = event["message"]
         elif event["event"] == "receive":
             share = sent[event["sender"], event["device"], event["sequence"]]
-            moved = state["weight"] - weights[event["device"]]
-            assert moved == (0 if event["duplicate"] else share["weight"])
+            weight_gain = state["weight"] - weights[event["device"]]
+            assert weight_gain == (0 if event["duplicate"] else share["weight"])
             applied += not event["duplicate"]
         if state is not None:
             weights[event["device"]] = state["weight"]
     assert applied > 10
 
 
-def test_kills_restarts_and_answers_are_told() -> None:
-    trace, simulation = traced(Faults())
+def test_the_trace_contains_kills_restarts_and_answers() -> None:
+    trace, simulation = run_traced(Faults())
     events = trace.document()["events"]
     assert [event["event"] for event in events if event["device"] == "device-1" and event["state"] is None] == ["kill"]
     assert sum(event["event"] == "start" for event in events) == 4

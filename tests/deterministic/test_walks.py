@@ -1,4 +1,4 @@
-"""Walks: never lost or doubled, whatever happens to messages and devices."""
+"""Walks: never lost or duplicated, whatever happens to messages and devices."""
 
 import json
 import random
@@ -20,9 +20,11 @@ FEATURES, VISITS, EPSILON = 3, 5, 8.0
 ROUGH = Faults(loss=0.3, duplicate=0.2, delay=0.4, delay_spread=0.4)
 
 
-def walkers(agents: int, seed: int, *, begin: int = 1, power_cuts: float = 0.0, topology: str = "ring") -> list[Device]:
-    """Make devices of three records each, of which the first `begin` devices start a walk."""
-    rng, fate = np.random.default_rng(seed), random.Random(seed)
+def make_walk_devices(
+    agents: int, seed: int, *, starters: int = 1, power_cuts: float = 0.0, topology: str = "ring"
+) -> list[Device]:
+    """Make devices with three records each; the first `starters` devices start a walk."""
+    rng, fault_rng = np.random.default_rng(seed), random.Random(seed)
     names = [f"device-{i}" for i in range(agents)]
     devices = []
     for i, peers in enumerate(out_peers(topology, agents)):
@@ -35,14 +37,14 @@ def walkers(agents: int, seed: int, *, begin: int = 1, power_cuts: float = 0.0, 
             ledger=Ledger.in_memory(names[i], Budget(EPSILON, 1e-5, "record", "replace-one")),
             noise=SeededNoise(seed + i),
         )
-        learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, FEATURES, 1.0, VISITS, begins=i < begin))
-        store = FailingStore(names[i], learner.fresh(), fate, power_cuts)
+        learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, FEATURES, 1.0, VISITS, begins=i < starters))
+        store = FailingStore(names[i], learner.fresh(), fault_rng, power_cuts)
         devices.append(Device(names[i], learner, store, vault, tuple(names[j] for j in peers)))
     return devices
 
 
-def _account(devices: list[Device]) -> tuple[int, int, int]:
-    """Count the walks, their steps and their visits: those that a device holds, and those that are only in transit."""
+def _count_walks(devices: list[Device]) -> tuple[int, int, int]:
+    """Count all walks, on devices and in transit, with their steps and the devices' visits."""
     walks = steps = visits = 0
     seen = {device.id: device.store.load().seen for device in devices}
     for device in devices:
@@ -77,29 +79,29 @@ def _advance(simulation: Simulation, devices: list[Device], until: float, walks:
         except PowerCut as cut:
             simulation.kill(cut.node)
             down[cut.node] = simulation.now + 2.5
-        found, steps, visits = _account(devices)
-        assert found == walks
-        assert steps == visits, "a step behind a walk is a visit somewhere, once"
+        walk_count, steps, visits = _count_walks(devices)
+        assert walk_count == walks
+        assert steps == visits, "every step of a walk is exactly one visit"
 
 
 @pytest.mark.parametrize("faults", [Faults(), ROUGH])
 @pytest.mark.parametrize("power_cuts", [0.0, 0.1])
-def test_one_walk_stays_one_walk(faults: Faults, power_cuts: float) -> None:
-    devices = walkers(5, 3, power_cuts=power_cuts)
+def test_a_walk_is_never_lost_or_duplicated(faults: Faults, power_cuts: float) -> None:
+    devices = make_walk_devices(5, 3, power_cuts=power_cuts)
     simulation = Simulation(devices, faults=faults, period=1.0, seed=3)
     simulation.start()
     _advance(simulation, devices, 250.0)
-    assert _account(devices)[1] == 5 * VISITS, "every budget is spent, and the walk goes on untouched"
+    assert _count_walks(devices)[1] == 5 * VISITS, "every budget is spent, and the walk continues unchanged"
     cuts = [sum(device.store.cuts.values()) for device in devices if isinstance(device.store, FailingStore)]
-    assert sum(cuts) >= (10 if power_cuts else 0), "the power fails before commits, and after them"
+    assert sum(cuts) >= (10 if power_cuts else 0), "the power fails before and after commits"
     for device in devices:
         spending = device.vault.spending()
         assert spending.charges == spending.releases == VISITS
         assert spending.epsilon <= EPSILON
 
 
-def test_a_walk_survives_the_kill_of_every_device() -> None:
-    devices = walkers(4, 1)
+def test_a_walk_survives_killing_every_device() -> None:
+    devices = make_walk_devices(4, 1)
     simulation = Simulation(devices, faults=ROUGH, period=1.0, seed=1)
     simulation.start()
     for end in range(10, 200, 10):
@@ -107,23 +109,23 @@ def test_a_walk_survives_the_kill_of_every_device() -> None:
         for device in devices:
             if device.core is not None:
                 simulation.kill(device.id)
-        assert _account(devices)[0] == 1
+        assert _count_walks(devices)[0] == 1
         for device in devices:
             simulation.restart(device.id)
-    assert _account(devices)[1] == 4 * VISITS
+    assert _count_walks(devices)[1] == 4 * VISITS
 
 
 @pytest.mark.parametrize("topology", ["ring", "star", "full"])
-def test_more_walks_than_one_by_a_mistake_are_kept_apart(topology: str) -> None:
-    devices = walkers(8, 2, begin=8, topology=topology)
+def test_several_walks_stay_separate(topology: str) -> None:
+    devices = make_walk_devices(8, 2, starters=8, topology=topology)
     simulation = Simulation(devices, faults=ROUGH, period=1.0, seed=2)
     simulation.start()
     _advance(simulation, devices, 120.0, walks=8)
-    assert _account(devices)[1] == 8 * VISITS
+    assert _count_walks(devices)[1] == 8 * VISITS
 
 
 def _run(seed: int) -> list[dict[str, Any]]:
-    devices, trace = walkers(5, 7), Trace()
+    devices, trace = make_walk_devices(5, 7), Trace()
     simulation = Simulation(devices, faults=ROUGH, period=1.0, seed=seed, event_observer=trace)
     simulation.start()
     simulation.run_until(9.0)
@@ -135,7 +137,7 @@ def _run(seed: int) -> list[dict[str, Any]]:
     return events
 
 
-def test_same_seed_same_run_and_the_trace_tells_all_of_it() -> None:
+def test_the_same_seed_yields_the_same_complete_trace() -> None:
     events = _run(3)
     assert events == _run(3) != _run(4)
     received = [event for event in events if event["event"] == "receive" and not event["duplicate"]]

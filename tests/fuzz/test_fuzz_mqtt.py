@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sottovoce.identity import create_fleet, enrol
 
-from tests.support.mailbox import Post, exchange, send_and_wait, without_broker
+from tests.support.mailbox import Post, exchange, send_and_wait, use_mailboxes
 from tests.support.mangling import mangle
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
@@ -23,12 +23,12 @@ REASONS = {
 
 
 async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_broker(monkeypatch)
+    use_mailboxes(monkeypatch)
     fleet = create_fleet(tmp_path / "fleet", "fleet")
     here, there, third = [await Post(enrol(fleet, tmp_path / name)).start() for name in ("here", "there", "third")]
     request, answer = await exchange(there, here, b"a message")
     _, other = await exchange(here, third, b"a message")
-    here.hears_of(there)
+    here.introduce(there)
     presence = f"sottovoce/v1/fleet/peer/{there.id}"
     words = [
         there.transport._presence.presence_announcement(),
@@ -48,17 +48,17 @@ async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.
         topic, raw = rng.choice(topics), mangle(rng, rng.choice(raws))
         if raw in raws:
             continue
-        here.refused()
+        here.take_refusals()
         try:
-            here.hears(topic, raw)
+            here.receive_frame(topic, raw)
         except Exception as error:
             error.add_note(f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: {topic} {raw.hex()}")
             raise
-        assert set(here.refused()) <= REASONS
+        assert set(here.take_refusals()) <= REASONS
     await asyncio.sleep(0)
     assert here.received == honest
-    here.hears(*fresh)
-    (answered,) = await here.frames(1)
-    there.hears(*answered)
+    here.receive_frame(*fresh)
+    (answered,) = await here.take_frames(1)
+    there.receive_frame(*answered)
     assert await delivery == b"answer"
     assert here.received == [*honest, (there.id, b"another")]

@@ -26,7 +26,7 @@ from sottovoce.wire import (
 )
 
 from tests.support.mangling import mangle
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
 SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
@@ -53,7 +53,7 @@ def test_mangled_messages(tmp_path: Path) -> None:
     def outcome(raw: bytes) -> str | PushSumShare:
         try:
             opened = unseal(raw, fleet="fleet", recipient=recipient.node_id)
-            return share_of(decode(opened.payload_type, opened.payload))
+            return as_push_sum_share(decode(opened.payload_type, opened.payload))
         except MessageRefused as refusal:
             return refusal.reason
         except Exception as error:

@@ -51,7 +51,7 @@ def refusal_count(agent: AgentProcess, reason: str) -> int:
 def refusal_line(agent: AgentProcess, attacker: Attacker, reason: str) -> str:
     """Return the only log line about refusing this attacker for this reason."""
     assert attacker.identity is not None
-    return agent.told("message-refused", f"sender={attacker.identity.node_id}", f"reason={reason} ")
+    return agent.logged_line("message-refused", f"sender={attacker.identity.node_id}", f"reason={reason} ")
 
 
 def assert_refused(agent: AgentProcess, attacker: Attacker, raws: list[bytes], reason: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.identity import Fleet
 
 from tests.support.books import books, spending
-from tests.support.devices import Device, accuracy, free_port, new_device, some_records
+from tests.support.devices import Device, accuracy, draw_records, free_port, new_device
 from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce
 from tests.support.waiting import until
 
@@ -51,7 +51,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess
     directory = tmp_path_factory.mktemp("pair")
     completed = sottovoce("fleet", "init", "--name", "hill-street", "--fleet", directory / "fleet")
     assert completed.returncode == 0, completed.stderr
-    devices = [_joined(directory / name, directory / "fleet", seed) for seed, name in enumerate("ab")]
+    devices = [_join_fleet(directory / name, directory / "fleet", seed) for seed, name in enumerate("ab")]
     for item, other in (devices, devices[::-1]):
         item.configure([other.entry()], **PLENTY)
     with running(*devices) as agents:
@@ -60,7 +60,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess
         yield agents
 
 
-def _joined(state: Path, fleet: Path, seed: int) -> Device:
+def _join_fleet(state: Path, fleet: Path, seed: int) -> Device:
     from sottovoce.identity import load
 
     joined = sottovoce("fleet", "join", "--fleet", fleet, "--state", state, "--epsilon", "100")
@@ -69,7 +69,7 @@ def _joined(state: Path, fleet: Path, seed: int) -> Device:
     assert joined.stdout.strip() == identity.node_id
     output = document(sottovoce("fleet", "show", "--state", state, "--json").stdout)
     assert (output["id"], output["fleet"], output["name"]) == (identity.node_id, "hill-street", identity.dns_name)
-    return Device(state, identity, free_port()).hold(*some_records(60, seed))
+    return Device(state, identity, free_port()).hold(*draw_records(60, seed))
 
 
 def test_two_agents_learn_and_agree(pair: list[AgentProcess]) -> None:
@@ -110,7 +110,7 @@ def test_the_ledger_agrees_with_the_status_and_stays_within_the_budget(pair: lis
 
 
 def test_the_status_describes_each_wait_in_words(pair: list[AgentProcess]) -> None:
-    def told() -> str:
+    def read_status() -> str:
         """Return the status once it shows this wait; during a cycle, the agent waits for something else."""
         answer = sottovoce("agent", "status", "--state", pair[0].device.state, "--why")
         assert answer.returncode == 0, answer.stderr
@@ -118,7 +118,7 @@ def test_the_status_describes_each_wait_in_words(pair: list[AgentProcess]) -> No
         assert all(" since " in line and " at most " in line for line in waits)
         return answer.stdout if any("the next cycle" in line for line in waits) else ""
 
-    assert re.search(r"ε \d+\.\d{3} of 100 spent", until(told, "the status shows the wait for the next cycle"))
+    assert re.search(r"ε \d+\.\d{3} of 100 spent", until(read_status, "the status shows the wait for the next cycle"))
 
 
 def test_only_the_owner_can_query_the_agent(pair: list[AgentProcess]) -> None:
@@ -147,7 +147,7 @@ def test_a_single_agent_learns_alone(fleet: Fleet, tmp_path: Path) -> None:
         status = agent.status()
         assert (status["push_sum_weight"], status["peers"], status["traffic"]["messages"]) == (1.0, [], 0)
         stopped = sottovoce("agent", "stop", "--config", device.config)
-        assert (stopped.returncode, agent.ended()) == (0, 0)
+        assert (stopped.returncode, agent.wait_for_end()) == (0, 0)
     assert not (device.state / "agent.sock").exists()
     completed = sottovoce("agent", "status", "--config", device.config)
     assert completed.returncode == 7
@@ -207,7 +207,7 @@ def books_balance(agents: list[AgentProcess]) -> bool:
     """Stop the agents, and return whether mass is conserved across their books."""
     for agent in agents:
         assert agent.end() == 0
-    return books([agent.device for agent in agents]).balance
+    return books([agent.device for agent in agents]).are_balanced
 
 
 def test_a_port_in_use_stops_the_agent(fleet: Fleet, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sottovoce.identity import Fleet
 from tests.support.devices import free_port, new_device
 from tests.support.floods import HALF_OPEN, KINDS, flood
 from tests.support.processes import AgentProcess
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 PERIOD, SECONDS, LONG = 0.4, 5.0, 60.0
 LIMITED = ("prlimit", "--nofile=1024:1024")
@@ -111,7 +111,7 @@ def test_silent_connections_do_not_block_readers(pair: list[AgentProcess]) -> No
         time.sleep(1.0)
         for _ in range(48):
             began = time.monotonic()
-            assert ask(target.device.state, "status", PATIENCE, readers=readers)["id"] == target.device.id
+            assert ask(target.device.state, "status", TIMEOUT, readers=readers)["id"] == target.device.id
             took.append(time.monotonic() - began)
     assert max(took) < BUSY_STATUS_SECONDS
     assert len(target.lines("connections-crowded", str(readers))) == 1
@@ -120,7 +120,7 @@ def test_silent_connections_do_not_block_readers(pair: list[AgentProcess]) -> No
 def _scraped(agent: AgentProcess, page: str) -> bytes:
     """Return a monitoring page; empty if there is no valid answer."""
     try:
-        with urllib.request.urlopen(f"http://{_metrics(agent)}{page}", timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"http://{_metrics(agent)}{page}", timeout=TIMEOUT) as answer:
             result: bytes = answer.read()
             return result
     except OSError:

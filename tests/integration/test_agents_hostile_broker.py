@@ -73,13 +73,15 @@ def test_a_fleet_learns_and_its_books_balance_under_a_hostile_broker(
         assert status["refused"]["messages"] == {}
         assert {agent.end() for agent in (*agents[:2], restarted, agents[3])} == {0}
     created = [agent.device for agent in agents]
-    assert books(created).balance
+    assert books(created).are_balanced
     assert {(spent.charges, spent.releases) for spent in map(spending, created)} == {(20, 20)}
     assert all(count >= 10 for count in judge.done.values()), judge.done
     for agent in agents:
         assert "Traceback" not in agent.log()
         if agent is not third:  # logged twice, because it started twice
-            assert all(agent.told("frame-refused", f"reason={why} ") for why in ("replayed", "forged", "malformed"))
+            assert all(
+                agent.logged_line("frame-refused", f"reason={why} ") for why in ("replayed", "forged", "malformed")
+            )
     observed = [message.payload for message in broker.captured]
     assert not any(words in payload for payload in observed for words in (b"push-sum", b"ledger-head", b"share"))
     sealed = b"".join(Frame.FromString(raw).sealed for raw in observed if not raw.startswith(b"\x0a\x07by-hand"))

@@ -12,14 +12,14 @@ PERIOD, SILENCE = 0.01, 5.0  # seconds
 
 
 def test_agents_that_agree_become_silent_and_a_restarted_one_is_heard(fleet: Fleet, tmp_path: Path) -> None:
-    one, other = (new_device(fleet, tmp_path / name) for name in ("one", "other"))
-    for device, peer in ((one, other), (other, one)):
+    device_a, device_b = (new_device(fleet, tmp_path / name) for name in ("one", "other"))
+    for device, peer in ((device_a, device_b), (device_b, device_a)):
         device.configure([peer.entry()], learner={"steps": 3, "period": PERIOD, "longest_period": 3600.0})
-    with running(one, other) as (first, second):
+    with running(device_a, device_b) as (first, second):
         until(lambda: min(_pause(first), _pause(second)) > SILENCE, "both have become silent")
         cycle, received = first.status()["cycle"], second.status()["traffic"]["received"]
         assert first.end() == 0
-        with AgentProcess(one) as restarted:
+        with AgentProcess(device_a) as restarted:
             until(lambda: restarted.ready().status()["cycle"] > cycle + 3, "the restarted agent works at once")
             assert restarted.status()["state"] == "mixing"
             until(lambda: second.status()["traffic"]["received"] > received + 3, "its message is received")

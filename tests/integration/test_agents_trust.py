@@ -18,7 +18,7 @@ from tests.support.command import run_here
 from tests.support.devices import Device, identity_files, new_device
 from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_in
 from tests.support.processes import AgentProcess, running, sottovoce
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 STILL = {"learner": {"period": 3600.0, "steps": 1}}  # after its first cycle, only other devices' actions have an effect
 
@@ -76,7 +76,7 @@ def test_an_agent_that_dials_the_wrong_device_reports_it_once(
             strict=True,
         ):
             until(lambda agent=agent: agent.status()["failures"].get("tls", 0) >= 3, "it has tried three times")  # type: ignore[misc]
-            assert words in agent.told("delivery-failed")
+            assert words in agent.logged_line("delivery-failed")
             assert words in agent.status()["peers"][0]["last_failure"]
             # it has also logged that it is ready
             assert len(agent.log().splitlines()) == len(agent.lines("delivery-failed")) + 1, agent.log()
@@ -92,16 +92,16 @@ def test_both_sides_refuse_an_expired_certificate(fleet: Fleet, tmp_path: Path) 
     with _running_with_little_time(fleet, tmp_path, fresh) as old:
         stale = old.device
         fresh.configure([stale.entry()])
-        until(lambda: _is_over(stale.identity), "the certificate has expired", 2 * PATIENCE)
+        until(lambda: _is_over(stale.identity), "the certificate has expired", 2 * TIMEOUT)
         with running(fresh) as (new,):
             until(lambda: old.lines("cause=rejected"), "the device with the expired certificate is refused")
             until(lambda: new.lines("cause=tls"), "the other one does not trust it")
             for agent in (old, new):
                 until(lambda agent=agent: agent.status()["refused"]["handshakes"] > 0, "the refusal is counted")  # type: ignore[misc]
                 assert agent.status()["traffic"]["received"] == 0
-            line = new.told("delivery-failed")
+            line = new.logged_line("delivery-failed")
             assert "the peer's certificate has expired: run `sottovoce fleet renew` on that device" in line
-            line = old.told("cause=rejected")
+            line = old.logged_line("cause=rejected")
             assert "this device's certificate expired on" in line
             assert "run `sottovoce fleet renew`" in line
     repeated = sottovoce("agent", "run", "--config", stale.config)
@@ -118,7 +118,7 @@ def _running_with_little_time(fleet: Fleet, directory: Path, peer: Device) -> It
             if until(agent.ready_or_ended, "it answers or has ended") == "ready":
                 yield agent
                 return
-            assert agent.ended() == 6, agent.log()
+            assert agent.wait_for_end() == 6, agent.log()
     raise AssertionError("no agent starts within 80 s")
 
 

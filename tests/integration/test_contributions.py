@@ -37,21 +37,24 @@ def sign_message(
     return to_bytes(Contributions({rank(own.owner): steps}, (own,)))
 
 
-def learnt(agent: AgentProcess) -> bool:
+def has_learnt(agent: AgentProcess) -> bool:
     return bool(agent.status()["state"] == "mixing")
 
 
 def have_agreed(agents: list[AgentProcess], held: int, steps: int) -> bool:
     """Check that all agents have these contributions and steps, and have since published the same model."""
 
-    def known() -> list[int]:
+    def cycles_if_complete() -> list[int]:
         statuses = [agent.status() for agent in agents]
         complete = all((status["contributions_held"], status["steps_held"]) == (held, steps) for status in statuses)
         return [status["cycle"] for status in statuses] if complete else []
 
-    if not (cycles := known()):
+    if not (cycles := cycles_if_complete()):
         return False
-    until(lambda: all(now > then + 1 for now, then in zip(known(), cycles, strict=True)), "every agent's next beat")
+    until(
+        lambda: all(now > then + 1 for now, then in zip(cycles_if_complete(), cycles, strict=True)),
+        "every agent's next beat",
+    )
     models = [agent.model() for agent in agents]
     return all(np.array_equal(model, models[0]) for model in models)
 
@@ -63,10 +66,10 @@ def test_a_slow_or_stopped_device_takes_nothing_from_the_others(fleet: Fleet, tm
         *others, stopped, slow = agents
         stopped.process.send_signal(signal.SIGSTOP)
         for agent in others:
-            until(lambda agent=agent: learnt(agent), "every private step is complete")  # type: ignore[misc]
+            until(lambda agent=agent: has_learnt(agent), "every private step is complete")  # type: ignore[misc]
         assert min(accuracy(agent.model()) for agent in others) > 0.9
         stopped.process.send_signal(signal.SIGCONT)
-        until(lambda: learnt(stopped), "the stopped device continues where it stopped")
+        until(lambda: has_learnt(stopped), "the stopped device continues where it stopped")
         until(
             lambda: have_agreed([*others, stopped], 5, 100), "all learning devices have the same model, to the last bit"
         )
@@ -83,7 +86,7 @@ def test_one_member_s_contribution_distorts_no_model_and_is_removed_with_it(tmp_
     devices = devices_listing_all(fleet, tmp_path, 5, LEARNER)
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: learnt(agent), "every private step is complete")  # type: ignore[misc]
+            until(lambda agent=agent: has_learnt(agent), "every private step is complete")  # type: ignore[misc]
         until(lambda: have_agreed(agents, 5, 100), "all have the same model")
         before = agents[0].model()
         with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
@@ -112,7 +115,7 @@ def test_no_device_signs_for_another_and_a_lost_state_costs_nothing(fleet: Fleet
     devices = devices_listing_all(fleet, tmp_path, 3, LEARNER)
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: learnt(agent), "every private step is complete")  # type: ignore[misc]
+            until(lambda agent=agent: has_learnt(agent), "every private step is complete")  # type: ignore[misc]
         until(lambda: have_agreed(agents, 3, 60), "all have the same model")
         before, cost = agents[0].model(), spending(devices[1])
         with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
@@ -133,7 +136,7 @@ def test_no_device_signs_for_another_and_a_lost_state_costs_nothing(fleet: Fleet
         for file in devices[1].state.glob("state.db*"):
             file.unlink()
         with running(devices[1]) as (restarted,):
-            until(lambda: learnt(restarted), "it has rebuilt its steps from the ledger")
+            until(lambda: has_learnt(restarted), "it has rebuilt its steps from the ledger")
             until(lambda: have_agreed([agents[0], restarted, agents[2]], 3, 60), "it has its earlier model")
             np.testing.assert_array_equal(restarted.model(), before)
             assert restarted.end() == 0

@@ -71,7 +71,7 @@ def test_agents_find_one_another_through_a_domain_s_records(fleet: Fleet, tmp_pa
             with nameserver(server, zone):
                 until(lambda: views(agents) == {one: {other}, other: {one}}, "they find each other")
                 assert agents[1].status()["membership"]["sources"]["dns"]["found"] == 1
-            assert "no SRV records can be read" in agents[0].told("discovery-failed", "source=dns")
+            assert "no SRV records can be read" in agents[0].logged_line("discovery-failed", "source=dns")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from tests.support.devices import Device, free_port, new_device
 from tests.support.enrolment import BUDGET, QUICK, join_device, wait_until_learning
 from tests.support.fleets import new_fleet
 from tests.support.processes import SOTTOVOCE, AgentProcess, running
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def authority(tmp_path: Path) -> Path:
 
 @contextmanager
 def serve_invitation(
-    authority: Path, *options: object, seconds: float = PATIENCE
+    authority: Path, *options: object, seconds: float = TIMEOUT
 ) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Run `sottovoce fleet invite --serve`, and yield its token and process."""
     address = f"127.0.0.1:{free_port()}"
@@ -125,7 +125,7 @@ def test_a_device_joins_with_a_token_and_keeps_its_keys(authority: Path, tmp_pat
         assert [invitation["address"] in token for invitation in output["invitations"]] == [True]
         completed = until(lambda: join_when_ready(token, tmp_path / "new"), "the enroller answers")
         assert (completed.code, completed.err) == (0, "")
-        out, _ = process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0
     assert out.split() == completed.out.split() == [load(tmp_path / "new" / IDENTITY).node_id]
     assert invitation_contacts(tmp_path / "new") == [Contact(seed, ("10.0.0.7:7400",))]
@@ -156,21 +156,21 @@ def test_a_device_without_a_clock_joins_and_reports_it_at_startup(
 
         def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
             command = [sys.executable, "-c", code, *map(str, arguments)]
-            return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
-        def came() -> Any:
+        def join_if_possible() -> Any:
             completed = run("fleet", "join", "--token", token, "--state", tmp_path / "pi")
             return None if "no enroller responds" in completed.stderr else completed
 
-        completed = until(came, "the enroller answers")
+        completed = until(join_if_possible, "the enroller answers")
     assert (completed.returncode, completed.stderr) == (0, "")
     device = Device(tmp_path / "pi", load(tmp_path / "pi" / IDENTITY), free_port()).configure()
     command = [sys.executable, "-c", code, "agent", "run", "--config", str(device.config)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waits:
-        assert waits.stderr is not None
-        log_line = next(line for line in waits.stderr if "fault-passes kind=clock" in line)
-        waits.terminate()
-        assert waits.wait(PATIENCE) in {0, -signal.SIGTERM}, "like any process that has just started"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as agent_process:
+        assert agent_process.stderr is not None
+        log_line = next(line for line in agent_process.stderr if "fault-passes kind=clock" in line)
+        agent_process.terminate()
+        assert agent_process.wait(TIMEOUT) in {0, -signal.SIGTERM}, "like any process that has just started"
     assert "set this device's clock, which shows 1970-01-01 00:01" in log_line
 
 
@@ -183,12 +183,12 @@ def test_a_device_whose_clock_went_back_waits_until_it_is_set(fleet: Fleet, tmp_
     ahead = datetime.now(UTC) + timedelta(days=30)
     seen_by_two_boots = f"{ahead.isoformat()}\n{ahead.isoformat()}\nanother boot\n"
     (device.state / "clock").write_text(seen_by_two_boots)
-    with AgentProcess(device) as waits:
-        until(lambda: waits.lines("fault-passes", "kind=clock"), "it waits for the clock")
-        assert waits.lines(f"but this device was already running at {ahead:%Y-%m-%d %H:%M}; set the clock")
+    with AgentProcess(device) as agent_process:
+        until(lambda: agent_process.lines("fault-passes", "kind=clock"), "it waits for the clock")
+        assert agent_process.lines(f"but this device was already running at {ahead:%Y-%m-%d %H:%M}; set the clock")
         (device.state / "clock").write_text(datetime.now(UTC).isoformat())
-        until(lambda: waits.lines("ready id="), "it is working")
-        assert waits.end() == 0
+        until(lambda: agent_process.lines("ready id="), "it is working")
+        assert agent_process.end() == 0
 
 
 @pytest.mark.skipif(is_synchronised(), reason="a synchronised clock is always believed")
@@ -209,7 +209,7 @@ def run_enroller(enroller: enrolling.Enroller) -> Iterator[None]:
     try:
         yield
     finally:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     assert not thread.is_alive()
 
 
@@ -225,18 +225,18 @@ def try_to_join(token: Token, state: Path) -> str:
 
 def test_only_the_right_token_works_and_only_once(authority: Path, tmp_path: Path) -> None:
     enroller = enrolling.Enroller(open_fleet(authority), f"127.0.0.1:{free_port()}", revoked=tuple)
-    token = enroller.invite(PATIENCE)
+    token = enroller.invite(TIMEOUT)
     guess = Token(token.address, bytes(16), token.fingerprint)
     elsewhere = Token(token.address, token.secret, bytes(16))
     with run_enroller(enroller):
         reported = until(lambda: try_to_join(guess, tmp_path / "a"), "someone answers")
         assert "rejected the request: this enroller did not issue the token" in reported
         assert "is not the enroller that issued this token" in try_to_join(elsewhere, tmp_path / "a")
-        came = try_to_join(token, tmp_path / "a")
-    assert came == enroller.joined_node, "the other tokens and their holders have not used it up"
+        message = try_to_join(token, tmp_path / "a")
+    assert message == enroller.joined_node, "the other tokens and their holders have not used it up"
     assert json.loads(enroller_says(enroller, token))["type"] == "declined"
     repeated = enrolling.Enroller(open_fleet(authority), token.address, revoked=tuple)
-    repeated.invite(PATIENCE)
+    repeated.invite(TIMEOUT)
     assert json.loads(enroller_says(repeated, token))["type"] == "declined", "an old token is invalid after a restart"
 
 
@@ -262,7 +262,7 @@ def test_a_token_expires_by_the_enroller_s_clock(
 
 def test_an_unused_invitation_expires(authority: Path) -> None:
     with serve_invitation(authority, seconds=0.2) as (_, process):
-        _, err = process.communicate(timeout=PATIENCE)
+        _, err = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 7
         assert "no device joined within 0.2s, so the token is no longer valid" in err
 
@@ -271,7 +271,7 @@ def test_a_terminated_invitation_is_closed(authority: Path) -> None:
     with serve_invitation(authority) as (_, process):
         until(lambda: list((authority / enrolling.INVITATIONS).iterdir()), "the invitation is recorded")
         process.terminate()
-        _, err = process.communicate(timeout=PATIENCE)
+        _, err = process.communicate(timeout=TIMEOUT)
         assert (process.returncode, err) == (130, "sottovoce: interrupted\n")
         assert not list((authority / enrolling.INVITATIONS).iterdir())
 

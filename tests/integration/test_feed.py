@@ -35,7 +35,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-def replayed(bystander: Bystander, begin: int, end: int) -> None:
+def replay(bystander: Bystander, begin: int, end: int) -> None:
     """Publish readings from a display that counts 10 Wh each minute."""
     for minute in range(begin, end + 1):
         bystander.publish(GLOW, glow(minute, 4595.0 + 0.01 * minute))
@@ -46,12 +46,12 @@ def test_readings_become_windows_and_nothing_else_is_stored(broker: Broker, tmp_
     config = write_home_config(tmp_path, broker.url, f'version = "{version}"')
     begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
     with Bystander(broker) as bystander, FeedProcess(config) as feed:
-        feed.says("ready broker=")
-        replayed(bystander, 0, 30)
+        feed.wait_for_log("ready broker=")
+        replay(bystander, 0, 30)
         bystander.publish(GLOW, "{")
-        until(lambda: feed.kept() == 30, f"30 windows; it said:\n{feed.log()}")
+        until(lambda: feed.window_count() == 30, f"30 windows; it said:\n{feed.log()}")
         assert feed.end() == 0
-        output = feed.shown()
+        output = feed.show()
         heard = output.pop("heard")["house"]
         assert output == {
             "seconds": 60,
@@ -68,17 +68,17 @@ def test_readings_become_windows_and_nothing_else_is_stored(broker: Broker, tmp_
 
 def test_the_feed_waits_for_a_killed_broker_and_the_gap_is_missing(tmp_path: Path) -> None:
     with Broker(tmp_path / "broker") as own, FeedProcess(write_home_config(tmp_path, own.url)) as feed:
-        feed.says("ready broker=")
+        feed.wait_for_log("ready broker=")
         with Bystander(own) as bystander:
-            replayed(bystander, 0, 5)
-            until(lambda: feed.kept() == 5, "five windows are stored")
+            replay(bystander, 0, 5)
+            until(lambda: feed.window_count() == 5, "five windows are stored")
         own.kill()
-        feed.says("waiting-for-broker")
+        feed.wait_for_log("waiting-for-broker")
         own.start()
-        feed.says("ready broker=", times=2)
+        feed.wait_for_log("ready broker=", times=2)
         with Bystander(own) as bystander:
-            replayed(bystander, 8, 10)
-            until(lambda: feed.kept() == 7, "two more windows are stored")
+            replay(bystander, 8, 10)
+            until(lambda: feed.window_count() == 7, "two more windows are stored")
         assert feed.end() == 0
     assert read_windows(tmp_path / "windows.db").wh.tolist() == [[10] * 5 + [-1] * 3 + [10] * 2]
 
@@ -86,38 +86,38 @@ def test_the_feed_waits_for_a_killed_broker_and_the_gap_is_missing(tmp_path: Pat
 def test_the_feed_waits_for_a_broker_that_has_not_started(tmp_path: Path) -> None:
     own = Broker(tmp_path / "broker")
     with FeedProcess(write_home_config(tmp_path, own.url)) as feed:
-        feed.says("waiting-for-broker")
+        feed.wait_for_log("waiting-for-broker")
         with own:
-            feed.says("ready broker=")
+            feed.wait_for_log("ready broker=")
             assert feed.end() == 0
 
 
 def test_ctrl_c_ends_the_wait_for_the_broker(tmp_path: Path) -> None:
     with FeedProcess(write_home_config(tmp_path, "mqtt://127.0.0.1:1")) as feed:
-        feed.says("waiting-for-broker")
+        feed.wait_for_log("waiting-for-broker")
         assert feed.end(signal.SIGINT) == 130
 
 
 def test_an_oversized_message_has_no_effect(broker: Broker, tmp_path: Path) -> None:
     with Bystander(broker) as bystander, FeedProcess(write_home_config(tmp_path, broker.url)) as feed:
-        feed.says("ready broker=")
-        replayed(bystander, 0, 1)
+        feed.wait_for_log("ready broker=")
+        replay(bystander, 0, 1)
         bystander.publish(GLOW, b"1" * (MAX_PAYLOAD_BYTES + 10_000))
         bystander.publish(GLOW, b"1" * (MAX_PAYLOAD_BYTES + 1))
-        replayed(bystander, 2, 3)
-        until(lambda: feed.kept() == 3, "three windows are stored")
+        replay(bystander, 2, 3)
+        until(lambda: feed.window_count() == 3, "three windows are stored")
         assert feed.end() == 0
-        assert feed.shown()["refused"] == {"house": {"too-large": 1}}, "the broker did not forward the larger one"
+        assert feed.show()["refused"] == {"house": {"too-large": 1}}, "the broker did not forward the larger one"
 
 
 def test_replayed_half_hourly_readings_become_records(broker: Broker, tmp_path: Path) -> None:
     path = write_home_config(tmp_path, broker.url)
     path.write_text(path.read_text().replace("window = 60", "window = 1800"))
     with Bystander(broker) as bystander, FeedProcess(path) as feed:
-        feed.says("ready broker=")
+        feed.wait_for_log("ready broker=")
         for half_hour in range(47 + 1):
             bystander.publish(GLOW, glow(30 * half_hour, round(4595.0 + 0.1 * half_hour, 3)))
-        until(lambda: feed.kept() == 47, "a day without its last half hour")
+        until(lambda: feed.window_count() == 47, "a day without its last half hour")
         assert feed.end() == 0
     assert read_windows(tmp_path / "windows.db").wh.tolist() == [[100] * 47]
     records = load_data(load(path).data.source).records
@@ -129,7 +129,7 @@ def test_replayed_half_hourly_readings_become_records(broker: Broker, tmp_path: 
 def test_a_store_has_only_one_feed(broker: Broker, tmp_path: Path) -> None:
     config = write_home_config(tmp_path, broker.url)
     with FeedProcess(config) as feed:
-        feed.says("ready broker=")
+        feed.wait_for_log("ready broker=")
         second = sottovoce("feed", "run", "--config", config)
         assert second.returncode == 4
         assert "stop it first" in second.stderr
@@ -164,7 +164,7 @@ class TestTrust:
 
     def test_the_feed_listens_with_certificate_and_password(self, secured: Broker, tmp_path: Path) -> None:
         with FeedProcess(self.config(tmp_path, secured, "hush")) as feed:
-            feed.says("ready broker=")
+            feed.wait_for_log("ready broker=")
             assert feed.end() == 0
 
     def test_a_wrong_password_ends_the_feed(self, secured: Broker, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ class TestTrust:
 
     def test_an_unverified_broker_never_receives_the_password(self, secured: Broker, tmp_path: Path) -> None:
         with FeedProcess(self.config(tmp_path, secured, "hush", ca="")) as feed:
-            feed.says("waiting-for-broker")
+            feed.wait_for_log("waiting-for-broker")
             assert "certificate verify failed" in feed.log()
             assert feed.end() == 0
         assert "ready" not in feed.log()
@@ -239,7 +239,7 @@ class TestHomeAssistant:
             Bystander(broker) as bystander,
             FeedProcess(write_home_config(tmp_path, broker.url, "", self.PANEL)) as feed,
         ):
-            feed.says("waiting-for-agent")
+            feed.wait_for_log("waiting-for-agent")
             (available,) = until(
                 lambda: {topic for topic, payload, _ in bystander.heard if payload == b"online" and "home/" in topic},
                 "it is available",

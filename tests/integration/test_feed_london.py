@@ -75,7 +75,7 @@ def test_london_homes_learn_from_their_feeds_and_beat_persistence(tmp_path: Path
             '[learner]\nmodel = "ridge"\n[feed]\nstore = "windows.db"\n' + meters
         )
         with FeedProcess(config) as feed:
-            feed.says("ready broker=")
+            feed.wait_for_log("ready broker=")
             for home in range(len(homes)):
                 replay(broker.port, home, homes[home], tmp_path / "windows.db")
             assert feed.end() == 0

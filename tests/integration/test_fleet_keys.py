@@ -27,7 +27,7 @@ def trusts(agent: AgentProcess, changes: int) -> bool:
     return f"fleet-keys-changed changes={changes}" in agent.log()
 
 
-def renewed(device: Device) -> bool:
+def has_renewed(device: Device) -> bool:
     from sottovoce.identity import load
 
     return load(device.state / "identity", check_dates=False).retired is None
@@ -61,7 +61,7 @@ def test_agents_continue_across_a_change_by_the_key_and_one_by_the_spare_key(tmp
         with running(away) as (third,):
             until(lambda: trusts(third, 1), "the device that was off learns of it when it returns")
             with enrolling(Enroller(open_fleet(authority), f"127.0.0.1:{port}", revoked=tuple)):
-                until(lambda: all(renewed(device) for device in devices), "they renew in time")
+                until(lambda: all(has_renewed(device) for device in devices), "they renew in time")
             for agent in (*agents, third):
                 takes(agent)
             until(lambda: time.monotonic() - began > ACCEPT + 1, "the old key's signatures have expired")

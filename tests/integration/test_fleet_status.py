@@ -9,7 +9,7 @@ from sottovoce import __version__
 from sottovoce.identity import open_fleet
 
 from tests.integration.test_leaving import leave
-from tests.integration.test_peer_sampling_processes import UNHURRIED, finds, sampled
+from tests.integration.test_peer_sampling_processes import UNHURRIED, has_found, sampled
 from tests.integration.test_revocation import authority as authority
 from tests.integration.test_revocation import install, revoke
 from tests.support.devices import Device, new_device
@@ -45,7 +45,7 @@ def test_killed_revoked_and_departed_devices_are_visible_from_any_device(authori
     with running(*devices) as agents:
         for agent in agents:
             others = [device for device in devices if device is not agent.device]
-            until(lambda agent=agent, others=others: finds(agent, others), "it knows all other devices", 120.0)  # type: ignore[misc]
+            until(lambda agent=agent, others=others: has_found(agent, others), "it knows all other devices", 120.0)  # type: ignore[misc]
         all_here = {device.id: "answers" for device in devices}
         until(lambda: states(devices[0]) == all_here, "all devices answer", 120.0)
         leave(agents[4])  # the test does not check whether a peer receives its mass

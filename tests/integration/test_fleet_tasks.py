@@ -73,7 +73,7 @@ def at(agent: AgentProcess, epoch: int, learner: str) -> bool:
     return bool(status.get("task", {}).get("epoch") == epoch and status["learner"] == learner)
 
 
-def waits(agent: AgentProcess) -> list[str]:
+def list_waits(agent: AgentProcess) -> list[str]:
     return [wait["name"] for wait in agent.status()["waiting"]]
 
 
@@ -109,7 +109,7 @@ def test_devices_switch_tasks_and_excluded_devices_continue(
     first, second, away, careful = devices
     with running(first, second, careful) as agents:
         for agent in agents:
-            until(lambda agent=agent: "fleet-task" in waits(agent), "it waits for a task")  # type: ignore[misc]
+            until(lambda agent=agent: "fleet-task" in list_waits(agent), "it waits for a task")  # type: ignore[misc]
         propose(tmp_path, authority, CLIPD2P, first)
         for agent in agents:
             until(lambda agent=agent: at(agent, 1, "clipd2p"), "it is in epoch 1")  # type: ignore[misc]
@@ -149,7 +149,7 @@ def test_a_separate_vault_activates_the_task_that_its_owner_has_approved(authori
     device.configure(privacy={"epsilon": LIFE, **RELATION}, vault=mine)
     with VaultProcess(device) as vault, AgentProcess(device) as agent:
         vault.ready()
-        until(lambda: agent.ready_or_ended() == "ready" and "fleet-task" in waits(agent), "it waits for a task")
+        until(lambda: agent.ready_or_ended() == "ready" and "fleet-task" in list_waits(agent), "it waits for a task")
         propose(tmp_path, authority, CLIPD2P, device)
         asks = "the task awaits the owner's approval: sottovoce agent task approve 1"
         until(lambda: (agent.status()["task"]["next"] or {}).get("because") == asks, "it asks for consent")
@@ -186,7 +186,7 @@ def test_a_device_with_a_spent_budget_learns_again_in_the_next_period(authority:
         until(lambda: agent.status()["steps_done"] == 6, "it has learnt")
         later = {**CLIPD2P, "task": {"name": "next year", "purpose": "research", "period": 1}, "privacy": own}
         propose(tmp_path, authority, later, device)
-        until(lambda: at(agent, 2, "clipd2p") and "fleet-task" in waits(agent), "it waits in epoch 2")
+        until(lambda: at(agent, 2, "clipd2p") and "fleet-task" in list_waits(agent), "it waits in epoch 2")
         status = agent.status()
         assert status["steps_done"] == 0
         assert (status["ledger"]["period"]["number"], status["ledger"]["period"]["next_is_signed"]) == (0, True)

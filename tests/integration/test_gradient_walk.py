@@ -70,14 +70,14 @@ def test_a_device_without_records_passes_the_model_on(fleet: Fleet, tmp_path: Pa
         assert (status["steps_done"], status["privacy"]["charges"]) == (0, 0)
 
 
-def on_its_way_to_nobody(status: dict[str, Any]) -> bool:
+def is_not_in_transit(status: dict[str, Any]) -> bool:
     return status["walks_held"] == 0 and bool(status["peers"][0]["failures_in_a_row"] > 1)
 
 
 def test_a_walk_waits_for_a_peer_that_is_down(fleet: Fleet, tmp_path: Path) -> None:
     devices = walkers(fleet, tmp_path, 2, alone=True)  # otherwise, the first step would also wait for it
     with running(devices[0]) as (first,):
-        until(lambda: on_its_way_to_nobody(first.status()), "the model is not in transit")
+        until(lambda: is_not_in_transit(first.status()), "the model is not in transit")
         with running(devices[1]) as (second,):
             until(lambda: visits([first, second]) == 2 * VISITS, "it arrives, and moves on")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sottovoce.identity import open_fleet
 
-from tests.integration.test_fleet_tasks import CLIPD2P, GOLF, LIFE, RELATION, at, authority, propose, waits
+from tests.integration.test_fleet_tasks import CLIPD2P, GOLF, LIFE, RELATION, at, authority, list_waits, propose
 from tests.support.devices import Device, new_device
 from tests.support.home import Bystander, FeedProcess
 from tests.support.mosquitto import Broker
@@ -76,7 +76,7 @@ def test_a_switch_applies_to_the_task_that_it_was_shown_for(device: Device, auth
             for wrong in ("take part in 2", "ON", "\xff"):
                 bystander.publish(old["command_topic"], wrong)
             until(lambda: feed.log().count("switch-not-heard") == 3, "other commands are ignored")
-            assert "fleet-task" in waits(agent)
+            assert "fleet-task" in list_waits(agent)
             bystander.publish(old["command_topic"], old["payload_on"])
             until(lambda: at(agent, 1, "clipd2p"), "the task is activated")
             until(lambda: panel.state.get("takes_part") == "ON", "the switch is on")

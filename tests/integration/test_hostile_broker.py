@@ -225,7 +225,7 @@ async def test_ten_thousand_garbage_messages_change_nothing(
         rng, connections = random.Random(SEED), broker.connections
         for _ in range(100):
             flood = [Message(rng.choice((topic, presence)), rng.randbytes(rng.choice((0, 10, 200)))) for _ in range(70)]
-            flood += [replace(true, payload=_forged(rng, true.payload)) for _ in range(30)]
+            flood += [replace(true, payload=_forge(rng, true.payload)) for _ in range(30)]
             broker.inject(*flood)
             await asyncio.sleep(0)
         assert await a.ask(b, b"still here", 5) == b"ereh llits"
@@ -236,7 +236,7 @@ async def test_ten_thousand_garbage_messages_change_nothing(
         assert len(inner(b)._known_devices._known) == 1
 
 
-def _forged(rng: random.Random, raw: bytes) -> bytes:
+def _forge(rng: random.Random, raw: bytes) -> bytes:
     """Return a frame that appears to introduce its sender again."""
     frame = Frame.FromString(raw)
     word = Introduction.FromString(frame.introduction)
@@ -283,9 +283,9 @@ async def test_a_wait_for_the_broker_ends_with_the_connection(
         delivery = asyncio.create_task(a.transport.deliver(b.peer, b"held", 1000))
         await wait_until(lambda: len(broker.on(inbox(b, a))) == 2)
         broker.drop(a.identity.node_id)
-        with pytest.raises(DeliveryFailed, match="did not accept the message") as failed:
+        with pytest.raises(DeliveryFailed, match="did not accept the message") as exc_info:
             await delivery
-        assert failed.value.cause == "unreachable"
+        assert exc_info.value.cause == "unreachable"
         for count in (1, 2):
             await wait_until(lambda: inner(a).connection.is_up)
             broker.drop(a.identity.node_id)

@@ -11,7 +11,7 @@ from sottovoce.errors import NetworkError
 from sottovoce.identity import Fleet
 
 from tests.support.devices import new_device
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 # `sottovoce agent run`, which prints its imports when it ends
 _RUN = """
@@ -30,7 +30,7 @@ _OWN_HEAVY = {"sottovoce_lab.testbed", "sottovoce_lab.simulator", "sottovoce_lab
 
 
 @pytest.fixture(scope="module")
-def imported(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def imported_modules(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return the names of all modules that an agent imported during some cycles, including an exchange with a peer."""
     directory = tmp_path_factory.mktemp("imports")
     devices = [new_device(fleet, directory / name) for name in "ab"]
@@ -47,7 +47,7 @@ def imported(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> set[str]
     finally:
         for process in processes:
             process.send_signal(signal.SIGTERM)
-        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
+        outputs = [process.communicate(timeout=TIMEOUT) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     return set(outputs[0][0].split())
 
@@ -61,10 +61,10 @@ def _has_worked(state: Path) -> bool:
     return bool(status["steps_done"] == 3 and traffic["received"] > 0 and traffic["messages"] > 1)
 
 
-def test_a_working_agent_imports_nothing_heavy(imported: set[str]) -> None:
-    assert {"grpc", "numpy", "sottovoce", "msgspec", "sqlite3"} <= imported, "the agent itself answered"
-    assert not {name.partition(".")[0] for name in imported} & _HEAVY
-    assert not {name for name in imported if name.rpartition(".")[0] in _OWN_HEAVY}
+def test_a_working_agent_imports_nothing_heavy(imported_modules: set[str]) -> None:
+    assert {"grpc", "numpy", "sottovoce", "msgspec", "sqlite3"} <= imported_modules, "the agent itself answered"
+    assert not {name.partition(".")[0] for name in imported_modules} & _HEAVY
+    assert not {name for name in imported_modules if name.rpartition(".")[0] in _OWN_HEAVY}
 
 
 def test_an_agent_never_imports_testbed_modules() -> None:

@@ -36,7 +36,7 @@ def leave(agent: AgentProcess) -> tuple[int, str]:
 def stop(agents: list[AgentProcess]) -> None:
     for agent in agents:
         agent.process.send_signal(signal.SIGTERM)
-    assert [agent.ended() for agent in agents] == [0] * len(agents)
+    assert [agent.wait_for_end() for agent in agents] == [0] * len(agents)
 
 
 @pytest.mark.parametrize("membership", [{"sampling": "static"}, SAMPLED])
@@ -47,24 +47,24 @@ def test_the_others_have_all_mass_and_the_device_returns_with_none(
     for device in devices:
         others = [other.entry() for other in devices if other is not device]
         device.configure(others, learner=LEARNING, membership=membership)
-    leaving, *staying = devices
+    leaving_device, *staying_devices = devices
     with running(*devices) as agents:
         for agent in agents:
             until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is complete")  # type: ignore[misc]
         assert leave(agents[0]) == (0, "")
-        assert agents[0].ended() == 0
-        assert weight_and_outbox(leaving) == (0, 0)
+        assert agents[0].wait_for_end() == 0
+        assert weight_and_outbox(leaving_device) == (0, 0)
         assert "left" in agents[0].log()
         stop(agents[1:])
-    assert books(devices).balance
-    if not any(weight_and_outbox(device)[1] for device in staying):
-        assert sum(weight_and_outbox(device)[0] for device in staying) == 4 * WEIGHT_ONE
+    assert books(devices).are_balanced
+    if not any(weight_and_outbox(device)[1] for device in staying_devices):
+        assert sum(weight_and_outbox(device)[0] for device in staying_devices) == 4 * WEIGHT_ONE
     with running(*devices) as agents:
         spent = agents[0].status()["privacy"]["charges"]
         assert spent == 5, "it still has its ledger"
         until(lambda: agents[0].status()["push_sum_weight"] > 0, "others have sent it weight")
         stop(agents)
-    assert books(devices).balance
+    assert books(devices).are_balanced
 
 
 @pytest.mark.soak  # it waits for the half minute that a peer has
@@ -76,19 +76,19 @@ def test_unconfirmed_mass_stays_on_the_device_which_reports_it(fleet: Fleet, tmp
         for agent in agents:
             until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is complete")  # type: ignore[misc]
         agents[1].end(signal.SIGKILL)
-        code, words = leave(agents[0])
+        code, output = leave(agents[0])
         assert code == 7
-        assert "the agent has stopped" in words
-        assert other.id in words or "no peer took over" in words
-        assert agents[0].ended() == 0
-        agents[0].told("leave-incomplete")
-    assert books([one, other]).balance
+        assert "the agent has stopped" in output
+        assert other.id in output or "no peer took over" in output
+        assert agents[0].wait_for_end() == 0
+        agents[0].logged_line("leave-incomplete")
+    assert books([one, other]).are_balanced
     with running(one, other) as agents:
         assert leave(agents[0]) == (0, ""), "the next attempt succeeds"
-        assert agents[0].ended() == 0
+        assert agents[0].wait_for_end() == 0
         assert weight_and_outbox(one) == (0, 0)
         stop(agents[1:])
-    assert books([one, other]).balance
+    assert books([one, other]).are_balanced
 
 
 def test_a_learner_without_mass_only_announces_its_departure(fleet: Fleet, tmp_path: Path) -> None:
@@ -100,6 +100,6 @@ def test_a_learner_without_mass_only_announces_its_departure(fleet: Fleet, tmp_p
         for agent in agents:
             until(lambda agent=agent: len(agent.status()["membership"]["view"]) == 2, "all know each other")  # type: ignore[misc]
         assert leave(agents[0]) == (0, "")
-        assert agents[0].ended() == 0
+        assert agents[0].wait_for_end() == 0
         for agent in agents[1:]:
             until(lambda agent=agent: len(agent.status()["membership"]["view"]) == 1, "it has left all views")  # type: ignore[misc]

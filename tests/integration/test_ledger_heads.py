@@ -17,7 +17,7 @@ from tests.support.attacker import Attacker
 from tests.support.books import spending
 from tests.support.devices import Device, free_port, new_device
 from tests.support.processes import AgentProcess, document, running, sottovoce
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 SLOW = {"learner": {"period": 0.1, "steps": 400}}
 
@@ -29,15 +29,15 @@ def pair(fleet: Fleet, tmp_path: Path) -> tuple[Device, Device]:
     return device.configure([peer.entry()], **SLOW), peer.configure([device.entry()], **SLOW)
 
 
-def steps(agent: AgentProcess, count: int) -> None:
+def wait_for_steps(agent: AgentProcess, count: int) -> None:
     until(lambda: agent.status()["steps_done"] >= count, f"{count} steps are done")
 
 
-def copied(device: Device, to: Path) -> Path:
+def copy_state(device: Device, to: Path) -> Path:
     return shutil.copytree(device.state, to, ignore=shutil.ignore_patterns("agent.sock"))
 
 
-def restored(device: Device, copy: Path) -> None:
+def restore_state(device: Device, copy: Path) -> None:
     shutil.rmtree(device.state)
     shutil.copytree(copy, device.state)
 
@@ -45,34 +45,34 @@ def restored(device: Device, copy: Path) -> None:
 def test_a_restored_copy_learns_from_its_peer_that_it_is_old(pair: tuple[Device, Device], tmp_path: Path) -> None:
     device, _ = pair
     with running(*pair) as (agent, other):
-        steps(agent, 3)  # within its first second
+        wait_for_steps(agent, 3)  # within its first second
         assert agent.end() == 0
-        copy = copied(device, tmp_path / "copy")
+        copy = copy_state(device, tmp_path / "copy")
         old = spending(device).charges
         with AgentProcess(device).ready() as restarted:
-            steps(restarted, old + 4)
+            wait_for_steps(restarted, old + 4)
             assert restarted.end() == 0
-        restored(device, copy)
+        restore_state(device, copy)
         with AgentProcess(device) as back:
-            assert back.ended() == 5
+            assert back.wait_for_end() == 5
         (line,) = back.lines("sottovoce: this ledger is older than the one this device has already reported to others")
         assert f"peer {other.device.id} knows of charge" in line
         assert "Nothing more will be released. Stop every other device" in line
         assert spending(device).charges == old, "it has released nothing"
         assert other.status()["refused"]["messages"]["ledger"] >= 1
-        assert "was restored from a copy, or two devices have the same keys" in other.told("reason=ledger")
+        assert "was restored from a copy, or two devices have the same keys" in other.logged_line("reason=ledger")
         assert "Traceback" not in back.log()
 
 
 def test_a_restored_ledger_is_detected_without_any_peer(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "device").configure(**SLOW)
     with running(device) as (agent,):
-        steps(agent, 2)
+        wait_for_steps(agent, 2)
         assert agent.end() == 0
-    copy = copied(device, tmp_path / "copy")
+    copy = copy_state(device, tmp_path / "copy")
     old = spending(device).charges
     with running(device) as (agent,):
-        steps(agent, old + 2)
+        wait_for_steps(agent, old + 2)
         assert agent.end() == 0
     for file in device.state.glob("ledger.db*"):
         file.unlink()
@@ -87,15 +87,15 @@ def test_a_clone_running_beside_the_original_is_detected(pair: tuple[Device, Dev
     """The first device heard determines which of the two is named; both are, once both have released something."""
     device, _ = pair
     with running(*pair) as (agent, _other):
-        steps(agent, 3)
+        wait_for_steps(agent, 3)
         assert agent.end() == 0
-        state = copied(device, tmp_path / "clone")
+        state = copy_state(device, tmp_path / "clone")
         shutil.copy(device.records, state.with_suffix(".npz"))
         clone = replace(device, state=state, port=free_port()).configure([pair[1].entry()], **SLOW)
         with AgentProcess(device) as original, AgentProcess(clone) as second:
             until(lambda: {original.process.poll(), second.process.poll()} != {None}, "one has ended")
             completed = [agent for agent in (original, second) if agent.process.poll() is not None]
-            assert {agent.ended() for agent in completed} == {5}
+            assert {agent.wait_for_end() for agent in completed} == {5}
         for agent in completed:
             assert agent.lines("sottovoce:", "another copy of this device"), agent.log()
 
@@ -116,8 +116,8 @@ def test_without_an_answer_the_device_waits_and_states_the_reason(fleet: Fleet, 
         assert (agent.status()["steps_done"], spending(device).charges) == (0, 0)
         began = time.monotonic()
         with running(peer.configure()):
-            steps(agent, 1)
-        assert time.monotonic() - began < PATIENCE / 2
+            wait_for_steps(agent, 1)
+        assert time.monotonic() - began < TIMEOUT / 2
         assert "ledger" not in {wait["name"] for wait in agent.status()["waiting"]}
         assert agent.end() == 0
 
@@ -136,13 +136,13 @@ def test_a_killed_device_continues_within_seconds(pair: tuple[Device, Device]) -
     device, _ = pair
     with running(*pair) as (agent, other):
         for _ in range(3):
-            steps(agent, spending(device).charges + 2)
+            wait_for_steps(agent, spending(device).charges + 2)
             agent.process.send_signal(signal.SIGKILL)
             agent.process.wait()
             before = spending(device).charges
             agent = AgentProcess(device).ready()
             began = time.monotonic()
-            steps(agent, before + 1)
+            wait_for_steps(agent, before + 1)
             assert time.monotonic() - began < 15
         assert agent.end() == 0
         assert other.status()["refused"]["messages"].get("ledger") is None
@@ -157,7 +157,7 @@ class Liar(Attacker):
         own = SignedHead(self.identity.public_key, 0, 0, bytes(32), bytes(16)).sign(self.identity)
         raw = self.envelope(sequence=1, payload_type=LEDGER_HEAD, payload=encode_heads(Heads(own, known)))
         try:
-            decode_heads(self._channel.unary_unary(METHOD)(raw, timeout=PATIENCE))
+            decode_heads(self._channel.unary_unary(METHOD)(raw, timeout=TIMEOUT))
         except grpc.RpcError as error:
             code: grpc.StatusCode = error.code()
             return code
@@ -179,19 +179,19 @@ def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fl
         until(lambda: agent.status()["ledger"]["echoes"] == 1, "it counts as an answer")
         assert spending(device).charges == 0, "no peer has accepted its head"
         with running(pair[1]):
-            steps(agent, 1)
+            wait_for_steps(agent, 1)
             assert agent.end() == 0
 
 
 def test_lost_ledger_head_store_is_recreated_and_reported(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "device").configure(**SLOW)
     with running(device) as (agent,):
-        steps(agent, 1)
+        wait_for_steps(agent, 1)
         assert agent.end() == 0
     assert not agent.lines("heads-forgotten")
     (device.state / HEADS).write_bytes(b"rubbish" * 1000)
     with running(device) as (agent,):
-        steps(agent, 2)
+        wait_for_steps(agent, 2)
         assert agent.end() == 0
     assert agent.lines("heads-forgotten", "the database was corrupt")
 

@@ -13,7 +13,7 @@ import sottovoce
 from sottovoce.identity import Fleet
 
 from tests.support.books import spending
-from tests.support.devices import Device, new_device, some_records
+from tests.support.devices import Device, draw_records, new_device
 from tests.support.processes import running
 from tests.support.sources import ROOT
 
@@ -25,7 +25,7 @@ PLENTY = {"privacy": {"epsilon": 100.0}}  # a few records are enough to learn fr
 def pair(fleet: Fleet, tmp_path: Path) -> list[Device]:
     devices = [new_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("ab")]
     for item, other in (devices, devices[::-1]):
-        item.hold(*some_records(60, len(item.id))).configure([other.entry()], **PLENTY)
+        item.hold(*draw_records(60, len(item.id))).configure([other.entry()], **PLENTY)
     return devices
 
 
@@ -41,7 +41,7 @@ async def test_an_agent_runs_inside_a_program_and_its_model_predicts(pair: list[
                 assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == handled
                 if event.releases >= 5 and agent.model is not None:
                     break
-            features, labels = some_records(200, 9)
+            features, labels = draw_records(200, 9)
             assert (agent.predict(features) == labels).mean() > 0.7
             assert agent.status()["id"] == pair[0].id
             with pytest.raises(sottovoce.DataError, match="shape"):

@@ -16,7 +16,7 @@ from sottovoce.identity import Fleet
 
 from tests.support.devices import Device, new_device
 from tests.support.processes import SOTTOVOCE, AgentProcess, document, running, sottovoce
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.fixture(scope="module")
@@ -51,17 +51,17 @@ def _watch_top(arguments: list[object], words: str) -> tuple[int, str]:
     os.set_blocking(ours, False)
     output = b""
 
-    def heard() -> str:
+    def read_output() -> str:
         nonlocal output
         with contextlib.suppress(OSError):  # no output yet, or the command has ended
             output += os.read(ours, 2**16)
         return output.decode(errors="replace")
 
     try:
-        until(lambda: words in heard(), f"top shows {words}")
+        until(lambda: words in read_output(), f"top shows {words}")
         process.send_signal(signal.SIGINT)
-        until(lambda: heard() and process.poll() is not None, "top ends")
-        return process.wait(PATIENCE), heard()
+        until(lambda: read_output() and process.poll() is not None, "top ends")
+        return process.wait(TIMEOUT), read_output()
     finally:
         process.kill()
         process.wait()
@@ -71,8 +71,14 @@ def _watch_top(arguments: list[object], words: str) -> tuple[int, str]:
 def test_the_doctor_finds_no_fault_in_two_running_devices(pair: list[AgentProcess]) -> None:
     for agent in pair:
         findings = _run_doctor(agent.device)
-        bad = [item for check, ones in findings.items() if check != "clock" for item in ones if item["level"] != "ok"]
-        assert not [item for item in bad if "the budget is spent" not in item["what"]], bad
+        problems = [
+            item
+            for check, findings_of_check in findings.items()
+            if check != "clock"
+            for item in findings_of_check
+            if item["level"] != "ok"
+        ]
+        assert not [item for item in problems if "the budget is spent" not in item["what"]], problems
         assert "used by this device's agent" in findings["listen"][0]["what"]
         assert "belongs to this fleet" in findings["peers"][0]["what"]
 
@@ -82,9 +88,9 @@ def test_top_shows_a_device_once(pair: list[AgentProcess]) -> None:
     completed = sottovoce("top", "--state", state, "--json", "--every", "0.3")
     (device,) = document(completed.stdout)["devices"]
     assert (device["id"], device["away"], device["sent_per_s"] is not None) == (pair[0].device.id, False, True)
-    shown = sottovoce("top", "--config", pair[0].device.config, "--once", "--every", "0.1")
-    assert shown.returncode == 0
-    assert pair[1].device.address in shown.stdout
+    once_view = sottovoce("top", "--config", pair[0].device.config, "--once", "--every", "0.1")
+    assert once_view.returncode == 0
+    assert pair[1].device.address in once_view.stdout
 
 
 def test_the_live_view_leaves_the_terminal_as_it_was(pair: list[AgentProcess]) -> None:
@@ -107,7 +113,7 @@ def test_a_running_device_has_a_page(pair: list[AgentProcess], tmp_path: Path) -
 def test_a_killed_device_is_shown_as_away(pair: list[AgentProcess]) -> None:
     kitchen, cellar = pair
     cellar.process.send_signal(signal.SIGKILL)
-    cellar.ended()
+    cellar.wait_for_end()
     completed = sottovoce("top", "--state", cellar.device.state, "--once", "--every", "0.1")
     assert (completed.returncode, "away" in completed.stdout) == (0, True), completed.stderr
     findings = _run_doctor(cellar.device)
@@ -122,23 +128,26 @@ def test_a_killed_device_is_shown_as_away(pair: list[AgentProcess]) -> None:
 
 
 def test_a_running_testbed_is_watched_and_its_report_becomes_a_page(tmp_path: Path) -> None:
-    kept, report = tmp_path / "kept", tmp_path / "run.json"
+    directory, report = tmp_path / "kept", tmp_path / "run.json"
     command = [SOTTOVOCE, "testbed", "--agents", "2", "--cycles", "12", "--period", "0.3", "--data", "breast-cancer"]
-    command += ["--set", f"testbed.directory={kept}", "--report", str(report)]
+    command += ["--set", f"testbed.directory={directory}", "--report", str(report)]
     with (tmp_path / "log").open("wb") as log:
         testbed = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            until(lambda: (kept / "progress.json").exists() or testbed.poll() is not None, "it has measured something")
-            looked = document(sottovoce("top", "--testbed", kept, "--json", "--every", "0.1").stdout)
-            assert testbed.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+            until(
+                lambda: (directory / "progress.json").exists() or testbed.poll() is not None,
+                "it has measured something",
+            )
+            view = document(sottovoce("top", "--testbed", directory, "--json", "--every", "0.1").stdout)
+            assert testbed.wait(TIMEOUT) == 0, (tmp_path / "log").read_text()
         finally:
             testbed.kill()
             testbed.wait()
-    assert looked["testbed"]["directory"] == str(kept)
-    assert 0 < looked["testbed"]["measured"]["accuracy_mean"] <= 1
-    assert [device["name"] for device in looked["devices"]] == ["agent-00", "agent-01"]
-    over = sottovoce("top", "--testbed", kept, "--once", "--every", "0.1")
-    assert "0 of 2 up" in " ".join(over.stdout.split())
+    assert view["testbed"]["directory"] == str(directory)
+    assert 0 < view["testbed"]["measured"]["accuracy_mean"] <= 1
+    assert [device["name"] for device in view["devices"]] == ["agent-00", "agent-01"]
+    final_view = sottovoce("top", "--testbed", directory, "--once", "--every", "0.1")
+    assert "0 of 2 up" in " ".join(final_view.stdout.split())
     assert sottovoce("report", report).returncode == 0
     final = json.loads(report.read_text())["final"]["accuracy_mean"]
     assert f"accuracy {final:.4g}" in (tmp_path / "run.html").read_text()

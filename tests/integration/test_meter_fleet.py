@@ -24,7 +24,7 @@ from tests.support.loads import draw_half_hours
 from tests.support.mosquitto import Broker
 from tests.support.processes import SOTTOVOCE
 from tests.support.shifted_clock import ShiftedClock
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/meter-fleet.md"
 HOMES = ("elm-1", "elm-2", "elm-3")
@@ -55,7 +55,7 @@ class Street:
         path = f"PATH={Path(SOTTOVOCE).parent}:$PATH"
         command = [*self.clock.within, "bash", "-euc", f"{path}\n{commands}"]
         completed = subprocess.run(
-            command, cwd=self.directory, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command, cwd=self.directory, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
         assert completed.returncode == 0, f"{commands}\n{completed.stdout}{completed.stderr}"
         assert "error" not in completed.stderr
@@ -67,21 +67,21 @@ class Street:
         with (self.directory / f"{home}.{what}.log").open("ab") as log:
             return subprocess.Popen(command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
-    def kept(self, home: str) -> int:
+    def window_count(self, home: str) -> int:
         file = self.directory / f"{home}.windows.db"
         return int((read_windows(file).wh >= 0).sum()) if file.exists() else 0
 
-    def keeps(self, home: str, windows: int) -> None:
-        until(lambda: self.kept(home) >= windows, f"{windows} windows; it said:\n{self.logs()}")
+    def wait_for_windows(self, home: str, windows: int) -> None:
+        until(lambda: self.window_count(home) >= windows, f"{windows} windows; it said:\n{self.logs()}")
 
-    def takes(self, home: str, steps: int) -> None:
+    def wait_for_steps(self, home: str, steps: int) -> None:
         until(lambda: self.status(home)["steps_done"] == steps, f"{steps} steps; it said:\n{self.logs()}")
 
-    def finds(self, home: str, others: int) -> None:
+    def wait_for_peers(self, home: str, others: int) -> None:
         """Check while the clock stands still: a jump of half an hour is as long as a device is remembered."""
         until(lambda: len(self.status(home)["peers"]) == others, f"{others} peers; it said:\n{self.logs()}")
 
-    def says(self, words: str) -> None:
+    def wait_for_log(self, words: str) -> None:
         """Wait until the feed of every home has logged these words."""
         for home in HOMES:
             log = self.directory / f"{home}.feed.log"
@@ -89,7 +89,7 @@ class Street:
 
     def status(self, home: str) -> dict[str, Any]:
         try:
-            return ask(self.directory / home, "status", PATIENCE)
+            return ask(self.directory / home, "status", TIMEOUT)
         except NetworkError:
             return {"steps_done": -1}
 
@@ -128,29 +128,29 @@ def test_three_homes_follow_the_page_to_their_sixth_day(street: Street) -> None:
                 stack.callback(process.kill)
             for home in HOMES:
                 until((street.directory / f"{home}.windows.db").exists, "the feed has a file")
-        street.says("ready broker=")
+        street.wait_for_log("ready broker=")
         bystander.publish(GLOW, reading(street.first * 48, int(counted[0])))
         bystander.publish(GLOW, "garbage")  # a first reading completes no window; later refusals are logged
-        street.says("reading-refused meter=house reason=malformed")
+        street.wait_for_log("reading-refused meter=house reason=malformed")
         for day in range(1, DAYS + 1):
             for home in HOMES:
-                street.takes(home, steps[day])
+                street.wait_for_steps(home, steps[day])
             for half_hour in range(48 if day < DAYS else 0):
                 number = (day - 1) * 48 + half_hour
                 if number:
                     bystander.publish(GLOW, reading(street.first * 48 + number, int(counted[number])))
                 for home in HOMES:
-                    street.keeps(home, number)
+                    street.wait_for_windows(home, number)
                 street.clock.sleep(HALF_HOUR)
         for home in HOMES:
-            street.finds(home, 2)
+            street.wait_for_peers(home, 2)
             status = street.status(home)
             assert status["state"] in ("learning", "mixing")
             assert status["last_window"] == street.first + DAYS - 2
             assert 0 < status["privacy"]["spent_epsilon"] <= 2.0
         for _, process in running:
             process.terminate()
-        assert [process.wait(PATIENCE) for _, process in running] == [0] * len(running)
+        assert [process.wait(TIMEOUT) for _, process in running] == [0] * len(running)
     for home in HOMES:
         ledger = Ledger.read(street.directory / home / "ledger.db")
         assert ledger.own_budget.description == "ε = 2, δ = 1e-05, window level, add-remove"

@@ -11,7 +11,7 @@ from sottovoce.identity import Fleet
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
 from tests.support.command import run_here
-from tests.support.devices import CLASSES, FEATURES, Device, accuracy, new_device, some_records
+from tests.support.devices import CLASSES, FEATURES, Device, accuracy, draw_records, new_device
 from tests.support.forward_models import cnn, run
 from tests.support.processes import document, running, sottovoce
 from tests.support.waiting import until
@@ -39,7 +39,7 @@ units = 3
 @pytest.fixture(scope="module")
 def test_set(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("test") / "test.npz"
-    features, labels = some_records(400, 2**31)
+    features, labels = draw_records(400, 2**31)
     np.savez(path, X=features, y=labels, classes=np.array(CLASSES), bounds=[[0.0] * FEATURES, [1.0] * FEATURES])
     return f"npz:{path}"
 
@@ -49,7 +49,7 @@ def stopped_device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tu
     """A stopped device that has learnt, its export while it ran, and its predictions then."""
     directory = tmp_path_factory.mktemp("model")
     device = new_device(fleet, directory / "a", records=200).configure(learner={"steps": 10})
-    features, _ = some_records(20, 5)
+    features, _ = draw_records(20, 5)
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] == 10, "it has learnt")
         until(lambda: len({tuple(agent.model()) for _ in range(2)}) == 1, "its model no longer changes")
@@ -59,12 +59,12 @@ def stopped_device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tu
             completed = sottovoce("model", "export", "--state", device.state, "--format", kind, "--out", out)
             assert completed.returncode == 0, completed.stderr
             exported[kind] = str(out)
-        answer = _asked_as_documented(device.state / "agent.sock", features.tolist())
+        answer = _predict_as_documented(device.state / "agent.sock", features.tolist())
         assert agent.end(signal.SIGTERM) == 0
     return device, exported, answer["labels"]
 
 
-def _asked_as_documented(path: Path, rows: list[list[float]]) -> dict[str, list[int]]:
+def _predict_as_documented(path: Path, rows: list[list[float]]) -> dict[str, list[int]]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))
         connection.sendall(json.dumps({"predict": rows}).encode() + b"\n")
@@ -77,7 +77,7 @@ def test_a_running_agent_and_its_export_predict_the_same(
     stopped_device: tuple[Device, dict[str, str], list[int]],
 ) -> None:
     _, exported, labels = stopped_device
-    features, _ = some_records(20, 5)
+    features, _ = draw_records(20, 5)
     session = onnxruntime().InferenceSession(exported["onnx"], providers=["CPUExecutionProvider"])
     assert session.run(["predictions"], {"features": features.astype(np.float32)})[0].tolist() == labels
     document = json.loads(session.get_modelmeta().custom_metadata_map["sottovoce.export"])

@@ -62,7 +62,7 @@ def value(port: int, metric: str) -> float:
     return result
 
 
-def configured(device: Device, peer: Device, **observe: object) -> Device:
+def configure_device(device: Device, peer: Device, **observe: object) -> Device:
     return device.configure(
         [peer.entry()],
         membership={"sampling": "newscast", "period": 0.5},
@@ -76,8 +76,8 @@ def monitored_agent(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> I
     """An agent that has learnt and received, and its monitoring port."""
     directory, port = tmp_path_factory.mktemp("watched"), free_port()
     one, other = (new_device(fleet, directory / name) for name in ("one", "other"))
-    configured(one, other, metrics=f"127.0.0.1:{port}")
-    configured(other, one)
+    configure_device(one, other, metrics=f"127.0.0.1:{port}")
+    configure_device(other, one)
     with running(one, other) as (agent, _):
         until(lambda: value(port, "sottovoce_learner_steps_done") == 5, "it has completed its steps")
         until(lambda: value(port, "sottovoce_messages_received_total") > 0, "it has received a message")
@@ -198,7 +198,7 @@ def test_an_address_in_use_stops_the_agent_with_a_remedy(fleet: Fleet, tmp_path:
         port = other.getsockname()[1]
         device = new_device(fleet, tmp_path / "a").configure([], observe={"metrics": f"127.0.0.1:{port}"})
         with AgentProcess(device) as agent:
-            assert agent.ended() == 7
+            assert agent.wait_for_end() == 7
             assert "address already in use: stop the program that uses it" in agent.log()
 
 

@@ -13,7 +13,7 @@ from sottovoce.identity import Fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
 
 from tests.support.command import run_here
-from tests.support.devices import CLASSES, FEATURES, Device, new_device, some_records
+from tests.support.devices import CLASSES, FEATURES, Device, draw_records, new_device
 from tests.support.graphs import graph
 from tests.support.loads import meters_file
 from tests.support.processes import AGREED, document, running, sottovoce
@@ -35,7 +35,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("graph-data") / "records.npz"
-    features, labels = some_records(300, 2)
+    features, labels = draw_records(300, 2)
     np.savez(path, X=features, y=labels, classes=CLASSES, bounds=np.array([[0.0] * FEATURES, [1.0] * FEATURES]))
     return f"npz:{path}"
 
@@ -58,7 +58,7 @@ def copy_beside(device: Device, file: Path) -> Path:
 
 
 def good(device: Device, model: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
-    features, labels = some_records(300, 2**31)
+    features, labels = draw_records(300, 2**31)
     result = build_kernel(load(device.config)).predict(model[np.newaxis], features)
     return bool((result == labels).mean() > 0.9)
 

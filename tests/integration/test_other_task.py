@@ -23,7 +23,7 @@ GROUPS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
 }
 
 
-def configured(device: Device, others: list[Device], changes: dict[str, dict[str, Any]]) -> Device:
+def configure_device(device: Device, others: list[Device], changes: dict[str, dict[str, Any]]) -> Device:
     tables = {name: {**table, **changes.get(name, {})} for name, table in BASE.items()}
     peers = [other.entry() for other in others if other.id != device.id]
     return device.configure(peers, privacy={"epsilon": 100.0}, **tables)
@@ -33,14 +33,14 @@ def configured(device: Device, others: list[Device], changes: dict[str, dict[str
 def groups(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Device]]:
     """Two devices in each group, each listing all others."""
     directory = tmp_path_factory.mktemp("tasks")
-    created = {
+    devices_by_group = {
         name: [new_device(fleet, directory / f"{name}-{i}", seed=i, epsilon=100.0) for i in range(2)] for name in GROUPS
     }
-    everybody = [device for devices in created.values() for device in devices]
-    for name, devices in created.items():
+    all_devices = [device for devices in devices_by_group.values() for device in devices]
+    for name, devices in devices_by_group.items():
         for device in devices:
-            configured(device, everybody, GROUPS[name][1])
-    return created
+            configure_device(device, all_devices, GROUPS[name][1])
+    return devices_by_group
 
 
 def other_tasks(agent: AgentProcess) -> list[tuple[str, int]]:
@@ -48,7 +48,7 @@ def other_tasks(agent: AgentProcess) -> list[tuple[str, int]]:
     return [("; ".join(other["differences"]), other["devices"]) for other in agent.status()["task"]["others"]]
 
 
-def strangers(agent: AgentProcess) -> int:
+def count_strangers(agent: AgentProcess) -> int:
     """Return the number of devices with another task."""
     return sum(devices for _, devices in other_tasks(agent))
 
@@ -66,15 +66,15 @@ def test_no_model_crosses_and_every_device_reports_the_differences(groups: dict[
             "it knows all other devices",
             ASKED_AGAIN,
         )
-        for name, (said, _) in GROUPS.items():
-            if said:
+        for name, (difference, _) in GROUPS.items():
+            if difference:
                 until(
-                    lambda said=said: any(item.startswith(said) for item, _ in other_tasks(base)),  # type: ignore[misc]
-                    f"it says {said}",
+                    lambda difference=difference: any(item.startswith(difference) for item, _ in other_tasks(base)),  # type: ignore[misc]
+                    f"it says {difference}",
                     ASKED_AGAIN,
                 )
             own = by_id[groups[name][0].id]
-            until(lambda own=own: strangers(own) == 8, "eight devices have another task", ASKED_AGAIN)  # type: ignore[misc]
+            until(lambda own=own: count_strangers(own) == 8, "eight devices have another task", ASKED_AGAIN)  # type: ignore[misc]
         assert accuracy(base.model()) > 0.8
         lines = sottovoce("agent", "status", "--state", base.device.state).stdout.splitlines()
         assert sum(line.startswith("apart    2 devices of another task: ") for line in lines) == 4
@@ -84,23 +84,23 @@ def test_no_model_crosses_and_every_device_reports_the_differences(groups: dict[
         for agent in agents:
             assert agent.end() == 0
     for name, group in groups.items():
-        assert books(group).balance, f"{name}: the mass of the two is what they joined with, to the last bit"
+        assert books(group).are_balanced, f"{name}: the mass of the two is what they joined with, to the last bit"
 
 
 @pytest.mark.timeout(400)
 def test_a_corrected_device_is_accepted_without_intervention_at_the_others(fleet: Fleet, tmp_path: Path) -> None:
     devices = [new_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("abc")]
     for device in devices:
-        configured(device, devices, GROUPS["bounds"][1] if device is devices[2] else {})
-    with running(*devices) as (one, _, wrong):
-        until(lambda: strangers(one) == 1, "it knows that one device has another task")
-        assert wrong.end() == 0
-        configured(devices[2], devices, {})
-        with running(devices[2]) as (right,):
-            until(lambda: strangers(one) == 0, "its task is now the same")
-            until(lambda: right.status()["traffic"]["received"] > 0, "it receives shares")
-            assert right.status()["task"]["others"] == []
-    assert books(devices).balance
+        configure_device(device, devices, GROUPS["bounds"][1] if device is devices[2] else {})
+    with running(*devices) as (one, _, misconfigured):
+        until(lambda: count_strangers(one) == 1, "it knows that one device has another task")
+        assert misconfigured.end() == 0
+        configure_device(devices[2], devices, {})
+        with running(devices[2]) as (corrected,):
+            until(lambda: count_strangers(one) == 0, "its task is now the same")
+            until(lambda: corrected.status()["traffic"]["received"] > 0, "it receives shares")
+            assert corrected.status()["task"]["others"] == []
+    assert books(devices).are_balanced
 
 
 @pytest.mark.timeout(400)
@@ -117,10 +117,10 @@ def test_a_learner_that_drops_unsent_messages_continues_once_the_other_is_correc
     with running(one) as (agent,):
         until(lambda: agent.status()["peers"][0]["unconfirmed"], "a message waits for the absent device")
         with running(other):
-            until(lambda: strangers(agent) == 1, "it knows that the other device has another task")
+            until(lambda: count_strangers(agent) == 1, "it knows that the other device has another task")
             until(lambda: not agent.status()["peers"][0]["unconfirmed"], "pending messages are forgotten")
         other.configure([one.entry()], **golf)
-        with running(other) as (right,):
-            until(lambda: right.status()["traffic"]["received"] > 0, "it receives a message")
+        with running(other) as (corrected,):
+            until(lambda: corrected.status()["traffic"]["received"] > 0, "it receives a message")
             until(lambda: agent.status()["traffic"]["received"] > 0, "it sends a message")
         assert not agent.lines("share-stranded")

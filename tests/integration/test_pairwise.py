@@ -24,7 +24,7 @@ UNIT = 2**40
 LEARNER: dict[str, Any] = {"mixing": "pairwise", "steps": 20}
 
 
-def learnt(agent: AgentProcess) -> bool:
+def has_learnt(agent: AgentProcess) -> bool:
     return bool(agent.status()["state"] == "mixing")
 
 
@@ -45,13 +45,13 @@ def test_a_slow_or_stopped_device_takes_nothing_from_the_others(fleet: Fleet, tm
         *others, stopped, slow = agents
         stopped.process.send_signal(signal.SIGSTOP)
         for agent in others:
-            until(lambda agent=agent: learnt(agent), "every private step is complete")  # type: ignore[misc]
+            until(lambda agent=agent: has_learnt(agent), "every private step is complete")  # type: ignore[misc]
         until(lambda: agree(others), "the others agree")
         assert min(accuracy(agent.model()) for agent in others) > 0.9
         assert slow.status()["steps_done"] <= 1
         until(lambda: accuracy(slow.model()) > 0.5, "the slow device receives what the others learn")
         stopped.process.send_signal(signal.SIGCONT)
-        until(lambda: learnt(stopped), "the stopped device continues where it stopped")
+        until(lambda: has_learnt(stopped), "the stopped device continues where it stopped")
         until(lambda: agree([*others, stopped]), "it agrees with the others")
         for agent in (*others, stopped, slow):
             assert agent.end() == 0
@@ -63,7 +63,7 @@ def test_one_message_moves_no_device_far_and_a_lost_state_is_recovered(fleet: Fl
     devices = devices_listing_all(fleet, tmp_path, 3, LEARNER)
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: learnt(agent), "every private step is complete")  # type: ignore[misc]
+            until(lambda agent=agent: has_learnt(agent), "every private step is complete")  # type: ignore[misc]
         until(lambda: agree(agents), "all agree")
         before, cost = agents[0].model(), spending(devices[1])
         with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
@@ -91,7 +91,7 @@ def test_one_message_moves_no_device_far_and_a_lost_state_is_recovered(fleet: Fl
         for file in devices[1].state.glob("state.db*"):
             file.unlink()
         with running(devices[1]) as (restarted,):
-            until(lambda: learnt(restarted), "its ledger shows its progress")
+            until(lambda: has_learnt(restarted), "its ledger shows its progress")
             until(lambda: agree([agents[0], restarted, agents[2]]), "it receives the model")
             assert restarted.status()["steps_done"] == 20
             assert restarted.end() == 0

@@ -30,7 +30,7 @@ def view(agent: AgentProcess) -> dict[str, str]:
     return {entry["id"]: entry["address"] for entry in agent.status()["membership"]["view"]}
 
 
-def finds(agent: AgentProcess, others: Iterable[Device]) -> bool:
+def has_found(agent: AgentProcess, others: Iterable[Device]) -> bool:
     known = view(agent)
     return all(known.get(other.id) == other.address for other in others)
 
@@ -51,7 +51,7 @@ def test_agents_with_one_seed_each_find_all_others(fleet: Fleet, tmp_path: Path,
     with running(*devices) as agents:
         for agent in agents:
             others = [device for device in devices if device is not agent.device]
-            until(lambda agent=agent, others=others: finds(agent, others), "it knows all other devices", 120.0)  # type: ignore[misc]
+            until(lambda agent=agent, others=others: has_found(agent, others), "it knows all other devices", 120.0)  # type: ignore[misc]
         for agent in agents:
             until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it learns from others", 120.0)  # type: ignore[misc]
             status = agent.status()
@@ -67,12 +67,12 @@ def test_an_agent_that_moved_is_found_at_its_new_address(fleet: Fleet, tmp_path:
     with running(first, second, third) as agents:
         for agent in agents:
             others = [device for device in (first, second, third) if device is not agent.device]
-            until(lambda agent=agent, others=others: finds(agent, others), "it knows both others")  # type: ignore[misc]
+            until(lambda agent=agent, others=others: has_found(agent, others), "it knows both others")  # type: ignore[misc]
         until(lambda: remembers(third), "a peer has answered, so its address book is not empty")
         agents[2].end(signal.SIGKILL)
         moved = sampled(replace(third, port=free_port()), [])  # it has an address book instead of a seed
         with running(moved) as (back,):
-            until(lambda: finds(back, (first, second)), "it found its fleet again")
+            until(lambda: has_found(back, (first, second)), "it found its fleet again")
             for agent in agents[:2]:
                 until(lambda agent=agent: view(agent).get(third.id) == moved.address, "its new address is known")  # type: ignore[misc]
 
@@ -104,12 +104,12 @@ def test_a_lost_cache_has_no_effect(fleet: Fleet, tmp_path: Path, left: str) -> 
     sampled(one, [other])
     sampled(other, [one])
     with running(one, other) as agents:
-        until(lambda: finds(agents[0], [other]), "they know each other")
+        until(lambda: has_found(agents[0], [other]), "they know each other")
         agents[1].end()
         (other.state / left).unlink()
         with running(other) as (back,):
-            until(lambda: finds(back, [one]), "they know each other again")
-            until(lambda: finds(agents[0], [other]), "on both sides")
+            until(lambda: has_found(back, [one]), "they know each other again")
+            until(lambda: has_found(agents[0], [other]), "on both sides")
 
 
 def test_an_unreachable_seed_is_named_with_the_reason(fleet: Fleet, tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_an_unreachable_seed_is_named_with_the_reason(fleet: Fleet, tmp_path: Pa
         assert (peer["id"], peer["address"]) == (absent.id, absent.address)
         assert peer["failures_in_a_row"] >= 1
         assert "nothing listens there" in peer["last_failure"]
-        assert "nothing listens there" in agent.told("exchange-failed", "cause=unreachable")
+        assert "nothing listens there" in agent.logged_line("exchange-failed", "cause=unreachable")
         with running(sampled(absent, [])) as (back,):
-            until(lambda: finds(agent, [absent]), "they know each other")
+            until(lambda: has_found(agent, [absent]), "they know each other")
             until(lambda: agent.status()["peers"][0]["failures_in_a_row"] == 0, "there are no failures")
-            assert finds(back, [alone])
+            assert has_found(back, [alone])

@@ -38,20 +38,20 @@ from sottovoce.wire.v1.ledger_head_pb2 import LedgerHeads
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.attacker import share
-from tests.support.devices import CLASSES, FEATURES, Device, kernel, new_device, some_records
-from tests.support.messages import share_of
+from tests.support.devices import CLASSES, FEATURES, Device, draw_records, kernel, new_device
+from tests.support.messages import as_push_sum_share
 
 STEPS, CYCLES, PEERS = 6, 10, 6
 TERMS = GradientTerms(learner="clipd2p", releases=STEPS, clip=0.5)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 WORLDS: dict[str, Rows] = {
-    "as they are": some_records(60, 1),
-    "one record more": some_records(61, 1),
-    "others": some_records(60, 2),
-    "other labels": (some_records(60, 1)[0], (some_records(60, 1)[1] + 1) % CLASSES),
-    "one": some_records(1, 3),
-    "many": some_records(900, 4),
+    "as they are": draw_records(60, 1),
+    "one record more": draw_records(61, 1),
+    "others": draw_records(60, 2),
+    "other labels": (draw_records(60, 1)[0], (draw_records(60, 1)[1] + 1) % CLASSES),
+    "one": draw_records(1, 3),
+    "many": draw_records(900, 4),
     "all alike": (np.zeros((60, FEATURES)), np.zeros(60, dtype=np.int64)),
     "beyond the bounds": (np.full((60, FEATURES), 1e30), np.full(60, 2)),
 }
@@ -168,10 +168,10 @@ async def run(device: Device, rows: Rows, incoming: list[tuple[str, bytes]], *, 
         Ledger.create(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
     recording = Recording(incoming)
 
-    def recorded(inner: Transport) -> Transport:
+    def record_transport(inner: Transport) -> Transport:
         return recording
 
-    agent = assemble(load(device.config), Variant(transport=recorded))
+    agent = assemble(load(device.config), Variant(transport=record_transport))
     recording.enough = agent.stop
     assert await agent.run() is ExitCode.DONE
     assert agent.core.state.step == STEPS
@@ -237,7 +237,7 @@ def _foretold(device: Device, answer: Any, incoming: list[tuple[str, bytes]]) ->
 
 def _share(device: Device, recipient: str, raw: bytes) -> tuple[list[int], int]:
     opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
-    message = share_of(decode(opened.payload_type, opened.payload))
+    message = as_push_sum_share(decode(opened.payload_type, opened.payload))
     return message.numerator.tolist(), message.weight
 
 

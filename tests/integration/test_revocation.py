@@ -60,7 +60,7 @@ def test_a_list_given_to_one_device_reaches_all_and_stops_the_revoked_one(author
         install(a, out)
         for agent in (one, two, three):
             until(lambda agent=agent: version(agent) == 1, "it has the list")  # type: ignore[misc]
-        assert four.ended() == 6
+        assert four.wait_for_end() == 6
         assert "was revoked by fleet 'revoking' in version 1 of its revocation list" in four.log()
         assert [peer["id"] for peer in three.status()["peers"]] == [b.id]
         counts = [agent.status()["traffic"]["received"] for agent in (one, two, three)]
@@ -83,26 +83,26 @@ def test_a_revoked_device_disappears_from_a_sampled_fleet_s_views(authority: Pat
         seeds = [] if device is first else [first.entry()]
         device.configure(seeds, **{**SAMPLED, "ledger": {"alone": True}})
 
-    def knows(agent: AgentProcess) -> set[str]:
+    def known_peers(agent: AgentProcess) -> set[str]:
         return {entry["id"] for entry in agent.status()["membership"]["view"]}
 
-    def linked(agent: AgentProcess) -> set[str]:
+    def linked_peers(agent: AgentProcess) -> set[str]:
         return {peer["id"] for peer in agent.status()["peers"]}
 
     with running(*devices) as agents:
         for agent in agents:
             others = {device.id for device in devices} - {agent.device.id}
-            until(lambda agent=agent, others=others: knows(agent) == others, "it knows all others")  # type: ignore[misc]
+            until(lambda agent=agent, others=others: known_peers(agent) == others, "it knows all others")  # type: ignore[misc]
         revoke(authority, removed, out=out)
         install(first, out)
-        assert agents[-1].ended(200.0) == 6, (
+        assert agents[-1].wait_for_end(200.0) == 6, (
             "after an unsuccessful notification, the device is notified again a minute later"
         )
         for agent in agents[:-1]:
             others = {device.id for device in devices[:-1]} - {agent.device.id}
-            until(lambda agent=agent, others=others: knows(agent) == others, "the revoked device is forgotten")  # type: ignore[misc]
+            until(lambda agent=agent, others=others: known_peers(agent) == others, "the revoked device is forgotten")  # type: ignore[misc]
             # it also disappears if its farewell arrives before the list
-            until(lambda agent=agent: removed.id not in linked(agent), "it no longer has a link")  # type: ignore[misc]
+            until(lambda agent=agent: removed.id not in linked_peers(agent), "it no longer has a link")  # type: ignore[misc]
 
 
 def test_a_returning_revoked_device_is_refused_by_name_and_given_the_reason(authority: Path, tmp_path: Path) -> None:

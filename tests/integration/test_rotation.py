@@ -77,14 +77,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def opened(directory: Path) -> Fleet:
+def open_authority(directory: Path) -> Fleet:
     from sottovoce.identity import open_fleet
 
     return open_fleet(directory)
 
 
 def test_certificates_rotate_under_traffic_without_failed_exchanges(authority: Path, tmp_path: Path) -> None:
-    fleet = opened(authority)
+    fleet = open_authority(authority)
     devices = [new_device(fleet, tmp_path / name) for name in "abc"]
     for device in devices:
         others = [other.entry() for other in devices if other is not device]
@@ -112,7 +112,7 @@ def test_certificates_rotate_under_traffic_without_failed_exchanges(authority: P
 
 
 def test_a_certificate_is_renewed_by_file_and_no_secret_leaves_the_device(authority: Path, tmp_path: Path) -> None:
-    device = new_device(opened(authority), tmp_path / "a").configure(**QUICK)
+    device = new_device(open_authority(authority), tmp_path / "a").configure(**QUICK)
     request, answer = tmp_path / "a.request", tmp_path / "a.answer"
     with running(device) as (agent,):
         assert run_here("fleet", "renew", "--state", device.state, "--request", request).code == 0
@@ -125,7 +125,7 @@ def test_a_certificate_is_renewed_by_file_and_no_secret_leaves_the_device(author
 
 
 def test_an_agent_asks_its_enroller_after_two_thirds_of_the_validity(authority: Path, tmp_path: Path) -> None:
-    fleet, port = opened(authority), free_port()
+    fleet, port = open_authority(authority), free_port()
     enroller = Enroller(fleet, f"127.0.0.1:{port}", revoked=tuple)
     settings = {**QUICK, "identity": {"look_every": 0.05, "enroller": f"127.0.0.1:{port}"}}
     due = new_device(fleet, tmp_path / "due", validity=validity_ending_in(3600)).configure(**settings)
@@ -164,7 +164,7 @@ def test_an_agent_ignores_mismatched_files_and_continues(fleet: Fleet, tmp_path:
 
 
 def test_an_answer_for_another_device_or_fleet_is_not_installed(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
-    device, other = (new_device(opened(authority), tmp_path / name) for name in "ab")
+    device, other = (new_device(open_authority(authority), tmp_path / name) for name in "ab")
     stranger = new_device(fleet, tmp_path / "stranger")
     before = on_disk(device)
     for source, words in (
@@ -174,29 +174,29 @@ def test_an_answer_for_another_device_or_fleet_is_not_installed(authority: Path,
         completed = run_here("fleet", "renew", "--state", device.state, "--install", identity_files(source) / "tls.pem")
         assert completed.code == 6
         assert words in completed.err
-    asked = run_here("fleet", "renew", "--fleet", authority, "--state", stranger.state)
-    assert (asked.code, "was not issued by fleet 'rotating'" in asked.err) == (6, True)
+    completed = run_here("fleet", "renew", "--fleet", authority, "--state", stranger.state)
+    assert (completed.code, "was not issued by fleet 'rotating'" in completed.err) == (6, True)
     shorter = run_here("fleet", "renew", "--fleet", authority, "--state", device.state, "--valid", "1d")
     assert (shorter.code, "expires before the current certificate" in shorter.err) == (6, True)
     assert on_disk(device) == before
 
 
 def test_an_expired_certificate_can_be_renewed_with_the_fleet_key(authority: Path, tmp_path: Path) -> None:
-    device = new_device(opened(authority), tmp_path / "late", validity=validity_ending_in(-60))
+    device = new_device(open_authority(authority), tmp_path / "late", validity=validity_ending_in(-60))
     assert run_here("fleet", "show", "--state", device.state).code == 6
     assert run_here("fleet", "renew", "--fleet", authority, "--state", device.state).code == 0
     assert device.id in run_here("fleet", "show", "--state", device.state).out
 
 
 def test_an_agent_rejects_another_fleet_s_enroller(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
-    device = new_device(opened(authority), tmp_path / "a")
+    device = new_device(open_authority(authority), tmp_path / "a")
     address = f"127.0.0.1:{free_port()}"
     with enrolling(Enroller(fleet, address, revoked=tuple, validity=lambda: Validity.from_now(900))):
 
-        def asked() -> str:
+        def try_to_renew() -> str:
             completed = run_here("fleet", "renew", "--state", device.state, "--enroller", address)
             return "" if completed.code == 7 else f"{completed.code} {completed.err}"
 
-        refusal = until(asked, "a server answers")
+        refusal = until(try_to_renew, "a server answers")
     assert refusal.startswith("6 ")
     assert "is not an enroller for this fleet" in refusal

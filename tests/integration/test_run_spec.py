@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.command import run_here
-from tests.support.devices import free_port, some_records
+from tests.support.devices import draw_records, free_port
 from tests.support.mosquitto import MOSQUITTO
 from tests.support.processes import document, sottovoce
 from tests.support.waiting import until
@@ -48,7 +48,7 @@ ENGINES = [
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    features, labels = some_records(600, 1)
+    features, labels = draw_records(600, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f'data = "npz:{path}"\n'

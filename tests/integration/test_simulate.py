@@ -16,7 +16,7 @@ SPAMBASE = f'data="csv:{DATA}/spambase/spambase.data#header=no&label=-1"'
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data sets")
 
 
-def simulated(name: str, *settings: str) -> dict[str, Any]:
+def run_simulation(name: str, *settings: str) -> dict[str, Any]:
     chosen = {setting.partition("=")[0]: setting for setting in settings}  # a key is set once: the last value counts
     completed = run_here(
         "simulate", name, "--json", *(word for setting in chosen.values() for word in ("--set", setting))
@@ -26,7 +26,7 @@ def simulated(name: str, *settings: str) -> dict[str, Any]:
 
 
 def golf(*settings: str, agents: int = 200) -> dict[str, Any]:
-    report = simulated("golf", f"agents={agents}", "cycles=25", *settings)
+    report = run_simulation("golf", f"agents={agents}", "cycles=25", *settings)
     assert report["run"]["transport"] == "vector"
     return report
 
@@ -101,11 +101,13 @@ def test_paper_fidelity_guarantees_nothing() -> None:
 
 
 def test_walks_also_report() -> None:
-    walk = simulated("gradient-walk", "agents=300", "learner.budget=k-times", "learner.visits=3", "learner.batch=10")
+    walk = run_simulation(
+        "gradient-walk", "agents=300", "learner.budget=k-times", "learner.visits=3", "learner.batch=10"
+    )
     check_report(walk, agents=30)
     assert (walk["run"]["updates"], walk["privacy"]["releases"]) == (90, 90)
     assert [point["cycle"] for point in walk["curve"]] == [1, 2, 3]
-    sequential = simulated("sequential-sgd", "agents=300", "cycles=4", "epsilon=inf")
+    sequential = run_simulation("sequential-sgd", "agents=300", "cycles=4", "epsilon=inf")
     check_report(sequential, agents=300)
     assert sequential["run"]["updates"] == 1200
     assert sequential["final"]["accuracy_mean"] > 0.8
@@ -167,7 +169,7 @@ def test_the_smallest_fleets(agents: int, model: str) -> None:
 
 
 def test_a_large_fleet_is_not_listed_device_by_device() -> None:
-    report = simulated("golf", "agents=10001", "cycles=2", "data.features=3", "learner.model=pegasos")
+    report = run_simulation("golf", "agents=10001", "cycles=2", "data.features=3", "learner.model=pegasos")
     assert report["agents"] == []
     assert report["privacy"]["releases"] == report["run"]["agents"] == 10_001
     assert any("not listed individually" in warning for warning in report["warnings"])
@@ -178,7 +180,9 @@ def test_sound_spambase_matches_the_paper() -> None:
     """Check the acceptance figures coarsely: one seed, fewer cycles."""
     common = (SPAMBASE, "cycles=120", "evaluate.every=120", "privacy.allow_unproved=true")
     reports = {
-        (fidelity, epsilon): simulated("golf", *common, "agents=4140", f"fidelity={fidelity}", f"epsilon={epsilon}")
+        (fidelity, epsilon): run_simulation(
+            "golf", *common, "agents=4140", f"fidelity={fidelity}", f"epsilon={epsilon}"
+        )
         for fidelity in ("sound", "paper")
         for epsilon in ("inf", "50", "10")
     }

@@ -16,7 +16,7 @@ from tests.support.reports import check_report
 FEW = ("agents=4", "cycles=5", "data=synthetic", "data.features=5", "data.records=400")
 
 
-def simulated(name: str, *settings: str) -> dict[str, Any]:
+def run_simulation(name: str, *settings: str) -> dict[str, Any]:
     completed = run_here("simulate", name, "--json", *(word for setting in settings for word in ("--set", setting)))
     assert completed.code == 0, completed.err
     return document(completed.out)
@@ -24,7 +24,7 @@ def simulated(name: str, *settings: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["push-sum", "clipd2p", "without-replacement", "pdsl"])
 def test_every_built_in_experiment_runs(name: str) -> None:
-    report = simulated(name, *FEW)
+    report = run_simulation(name, *FEW)
     check_report(report, agents=4)
     assert (report["run"]["learner"], report["run"]["transport"]) == (name, "memory")
     assert report["privacy"]["releases"] > 0
@@ -38,7 +38,7 @@ def test_golf_also_runs_agent_by_agent() -> None:
 
 
 def test_the_same_seed_yields_the_same_run() -> None:
-    one, other, another = (simulated("clipd2p", *FEW, f"seed={seed}") for seed in (3, 3, 4))
+    one, other, another = (run_simulation("clipd2p", *FEW, f"seed={seed}") for seed in (3, 3, 4))
     assert one["final"] == other["final"] != another["final"]
 
 

@@ -14,7 +14,7 @@ from sottovoce_lab.testbed.containers.prepare import prepare
 from sottovoce_lab.testbed.containers.results import results
 from sottovoce_lab.testbed.containers.settings import ContainerSettings
 
-from tests.support.devices import free_port, some_records
+from tests.support.devices import draw_records, free_port
 from tests.support.mosquitto import MOSQUITTO
 from tests.support.reports import check_report
 from tests.support.waiting import until
@@ -34,7 +34,7 @@ sys.exit(run(Path(sys.argv[1]), sys.argv[3:], sys.argv[2], "127.0.0.1"))
 def test_devices_that_claim_slots_learn_and_are_reported_like_a_testbed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    features, labels = some_records(300, 1)
+    features, labels = draw_records(300, 1)
     data = tmp_path / "records.npz"
     np.savez(data, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     chosen = {

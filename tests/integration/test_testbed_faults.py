@@ -13,7 +13,7 @@ from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 
 from tests.support.command import run_here
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 from tests.support.processes import document, sottovoce
 from tests.support.reports import check_report
 
@@ -25,7 +25,7 @@ WORDS = ["loss=0.1", "reorder=0.3", "partition=0.5@cycle:4-9", "kill=0.3@cycle:5
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Easy records, which suit small fleets and few cycles."""
-    features, labels = some_records(400, 1)
+    features, labels = draw_records(400, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"

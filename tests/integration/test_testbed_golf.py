@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.command import run_here
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 from tests.support.processes import document
 from tests.support.reports import check_report
 
@@ -18,7 +18,7 @@ RECORDS = 240
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("golf") / "records.npz"
-    features, labels = some_records(RECORDS, 2)
+    features, labels = draw_records(RECORDS, 2)
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"
 

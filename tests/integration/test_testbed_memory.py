@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.command import run_here
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 from tests.support.processes import document
 from tests.support.reports import check_report
 
@@ -27,21 +27,21 @@ def run_report(*arguments: object, agents: int = 4) -> dict[str, Any]:
 
 
 def csv_file(directory: Path) -> str:
-    features, labels = some_records(240, 1)
+    features, labels = draw_records(240, 1)
     rows = [",".join([*(f"{x:.4f}" for x in row), "abc"[label]]) for row, label in zip(features, labels, strict=True)]
     (directory / "meters.csv").write_text("\n".join(["p,q,r,s,tariff", *rows]) + "\n")
     return f"csv:{directory / 'meters.csv'}#label=tariff&bounds=0:1"
 
 
 def npz_file(directory: Path) -> str:
-    features, labels = some_records(240, 2)
+    features, labels = draw_records(240, 2)
     np.savez(directory / "records.npz", X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{directory / 'records.npz'}"
 
 
 def idx_directory(directory: Path) -> str:
     for name, count, seed in (("train", 240, 3), ("t10k", 60, 4)):
-        features, labels = some_records(count, seed)
+        features, labels = draw_records(count, seed)
         pixels = (features * 255).astype(np.uint8).tobytes()
         (directory / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, count, 2, 2) + pixels)
         with gzip.open(directory / f"{name}-labels-idx1-ubyte.gz", "wb") as file:
@@ -94,7 +94,7 @@ def test_a_record_on_several_agents_costs_more_than_one_agent_reports(tmp_path: 
 
 
 def test_groups_are_distributed_whole(tmp_path: Path) -> None:
-    features, labels = some_records(240, 2)
+    features, labels = draw_records(240, 2)
     groups = np.arange(240) % 3
     np.savez(tmp_path / "grouped.npz", X=features, y=labels, classes=3, groups=groups)
     report = run_report("--data", f"npz:{tmp_path / 'grouped.npz'}", "--set", "data.partition=by-group")

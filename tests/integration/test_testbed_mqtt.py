@@ -10,7 +10,7 @@ from sottovoce.identity import create_fleet
 from sottovoce_lab.testbed import broker
 from sottovoce_lab.testbed.broker import OwnBroker, create_broker
 
-from tests.support.devices import free_port, some_records
+from tests.support.devices import draw_records, free_port
 from tests.support.mosquitto import MOSQUITTO, Broker
 from tests.support.processes import document, processes_about, sottovoce
 from tests.support.reports import check_report
@@ -24,7 +24,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Easy records, which suit small fleets and few cycles."""
-    features, labels = some_records(400, 1)
+    features, labels = draw_records(400, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"

@@ -14,10 +14,10 @@ from sottovoce.agent.assemble import LEDGER
 from sottovoce.errors import NetworkError
 from sottovoce.vault import Ledger
 
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 from tests.support.processes import SOTTOVOCE, document, processes_about, sottovoce
 from tests.support.reports import check_report
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Easy records, which suit small fleets and few cycles."""
-    features, labels = some_records(400, 1)
+    features, labels = draw_records(400, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"
@@ -149,7 +149,7 @@ def test_an_interrupted_testbed_leaves_no_process_and_no_file(
     endless_testbed: subprocess.Popen[str], fleet_parent: Path, how: signal.Signals
 ) -> None:
     endless_testbed.send_signal(how)
-    out, err = endless_testbed.communicate(timeout=PATIENCE)
+    out, err = endless_testbed.communicate(timeout=TIMEOUT)
     assert endless_testbed.returncode == 130
     assert not out or document(out)["run"]["interrupted_at"] >= 0, "a report, if anything was measured by then"
     assert err.endswith("sottovoce: interrupted\n")
@@ -165,7 +165,7 @@ def test_an_interrupted_testbed_reports_its_results_so_far(data: str, fleet_pare
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         until((fleet_parent / "fleet" / "progress.json").exists, "there is a measurement")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, err) == (130, "sottovoce: interrupted\n")
     assert " mean, " in out
     assert "interrupted at cycle" in out
@@ -191,7 +191,7 @@ def test_agents_end_by_themselves_when_the_testbed_is_killed(
 ) -> None:
     assert len(processes_about(str(fleet_parent))) == processes
     endless_testbed.kill()
-    endless_testbed.communicate(timeout=PATIENCE)
+    endless_testbed.communicate(timeout=TIMEOUT)
     until(lambda: not processes_about(str(fleet_parent)), "the agents have ended")
     for log in fleet_parent.glob("*/agent-*/log"):
         assert re.search(r"INFO stopped id=", log.read_text()), "cleanly"
@@ -210,7 +210,7 @@ def test_a_testbed_ends_without_its_fork_server_and_reports_it(
     endless_testbed: subprocess.Popen[str], fleet_parent: Path
 ) -> None:
     os.kill(fork_server(fleet_parent), signal.SIGKILL)
-    _, err = endless_testbed.communicate(timeout=PATIENCE)
+    _, err = endless_testbed.communicate(timeout=TIMEOUT)
     assert endless_testbed.returncode == NetworkError.exit_code, err
     assert "the testbed's fork server ended with -9" in err
     until(lambda: not processes_about(str(fleet_parent)), "the agents have ended")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 from tests.support.processes import document, sottovoce
 from tests.support.reports import check_report
 
@@ -23,7 +23,7 @@ def run_report(*arguments: object) -> dict[str, Any]:
 
 
 def test_eight_processes_with_a_varying_threshold_learn_stop_and_agree_with_their_ledgers(tmp_path: Path) -> None:
-    features, labels = some_records(800, 1)
+    features, labels = draw_records(800, 1)
     path = tmp_path / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     report = run_report(

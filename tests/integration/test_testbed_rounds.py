@@ -9,7 +9,7 @@ from sottovoce.agent.assemble import LEDGER
 from sottovoce.vault import Ledger
 
 from tests.support.command import run_here
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 from tests.support.processes import document, processes_about, sottovoce
 from tests.support.reports import check_report
 
@@ -19,7 +19,7 @@ NAMES = ("pdsl", "dp-cga", "dp-dpsgd", "muffliato", "dp-net-fleet")
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Easy records, which suit small fleets and few cycles."""
-    features, labels = some_records(600, 1)
+    features, labels = draw_records(600, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"

@@ -12,7 +12,7 @@ from sottovoce.data import Records
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 
 from tests.support.command import run_here
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 from tests.support.processes import document, processes_about, sottovoce
 from tests.support.reports import check_report
 
@@ -22,13 +22,15 @@ LETTER = ("--fidelity", "paper", "--set", "privacy.allow_unproved=true", "--mode
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    features, labels = some_records(400, 1)
+    features, labels = draw_records(400, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"
 
 
-def simulated(data: str, *arguments: object, learner: str = "without-replacement", agents: int = 4) -> dict[str, Any]:
+def run_simulation(
+    data: str, *arguments: object, learner: str = "without-replacement", agents: int = 4
+) -> dict[str, Any]:
     completed = run_here(
         *("testbed", "--transport", "memory", "--learner", learner, "--data", data, "--topology", "full"),
         *("--agents", agents, "--json", *arguments),
@@ -78,14 +80,14 @@ def test_eight_processes_share_one_model_and_their_ledgers_agree_with_the_report
 def test_every_variant_learns_without_noise_and_all_devices_end_with_one_model(
     data: str, arguments: tuple[str, ...]
 ) -> None:
-    report = simulated(data, "--epsilon", "inf", "--cycles", "250", *arguments)
+    report = run_simulation(data, "--epsilon", "inf", "--cycles", "250", *arguments)
     assert report["privacy"]["status"] == "none"
     assert report["final"]["accuracy_min"] > 0.85
 
 
 @pytest.mark.parametrize("arguments", [(), (*LETTER, "--set", "learner.batch=20")])
 def test_with_replacement_learns_without_noise(data: str, arguments: tuple[str, ...]) -> None:
-    report = simulated(data, "--epsilon", "inf", "--cycles", "250", *arguments, learner="with-replacement")
+    report = run_simulation(data, "--epsilon", "inf", "--cycles", "250", *arguments, learner="with-replacement")
     assert report["final"]["accuracy_min"] > 0.85
     assert report["final"]["accuracy_min"] == report["final"]["accuracy_max"]
 
@@ -102,7 +104,7 @@ def test_with_replacement_learns_without_noise(data: str, arguments: tuple[str, 
 def test_the_proved_cost_is_charged(
     data: str, learner: str, arguments: tuple[str, ...], relation: str, releases: int
 ) -> None:
-    report = simulated(data, "--epsilon", "4", "--cycles", "60", *arguments, learner=learner)
+    report = run_simulation(data, "--epsilon", "4", "--cycles", "60", *arguments, learner=learner)
     privacy = report["privacy"]
     assert (privacy["status"], privacy["neighbouring"], privacy["releases"]) == ("proved", relation, releases)
     assert 3.9 < privacy["spent_epsilon_max"] <= 4.0
@@ -120,7 +122,7 @@ def test_paper_fidelity_is_refuted_and_reports_by_how_much(data: str, controller
         "--set",
         f"learner.controller={controller}",
     )
-    report = simulated(data, *LETTER, *options)
+    report = run_simulation(data, *LETTER, *options)
     privacy = report["privacy"]
     assert (privacy["status"], privacy["epsilon"], privacy["spent_epsilon_max"]) == ("refuted", 1.0, None)
     assert ("2.94" if controller == "deep-q" else "2.85") in privacy["reason"]
@@ -148,7 +150,7 @@ def make_config(data: str, epsilon: float) -> AgentConfig:
 
 
 def test_if_all_steps_are_local_nothing_is_queried_or_sent(data: str) -> None:
-    report = simulated(data, "--epsilon", "inf", "--cycles", "10", "--set", "learner.controller=always-local")
+    report = run_simulation(data, "--epsilon", "inf", "--cycles", "10", "--set", "learner.controller=always-local")
     assert (report["privacy"]["releases"], report["traffic"]["messages"]) == (0, 0)
 
 

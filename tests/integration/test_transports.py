@@ -13,7 +13,7 @@ from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 from tests.support.fleets import new_fleet
 from tests.support.mosquitto import Broker
-from tests.support.transports import KINDS, Devices, Node, devices, grpc_of, mqtt_of
+from tests.support.transports import KINDS, Devices, Node, devices, make_grpc_transport, make_mqtt_transport
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +54,14 @@ async def test_a_large_message_resumes_where_an_earlier_attempt_ended(fleet: Dev
     sent: list[int] = []
     deliver = a.inner.deliver
 
-    async def counted(peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+    async def deliver_and_count(peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         if len(sent) == 3:
             sent.append(0)
             raise DeliveryFailed("unreachable", "cut here")
         sent.append(len(message))
         return await deliver(peer, message, timeout)
 
-    a.inner.deliver = counted  # type: ignore[method-assign]
+    a.inner.deliver = deliver_and_count  # type: ignore[method-assign]
     assert await a.ask(b, large) == large[:64][::-1]
     assert b.received[-1] == (a.identity.node_id, large)
     parts = -(-len(large) // (b.inner.largest - 64))
@@ -86,10 +86,10 @@ async def test_a_recipient_s_failure_reveals_no_details(fleet: Devices) -> None:
     a, b = await fleet.pair()
     await a.ask(b, b"hello")
     b.answer = DataError("row 3 holds 17.5")
-    with pytest.raises(DeliveryFailed) as failed:
+    with pytest.raises(DeliveryFailed) as exc_info:
         await a.transport.deliver(b.peer, b"anything", 10)
-    assert failed.value.cause == "other"
-    assert "17.5" not in str(failed.value)
+    assert exc_info.value.cause == "other"
+    assert "17.5" not in str(exc_info.value)
 
 
 async def test_a_missing_answer_is_a_timeout(fleet: Devices) -> None:
@@ -110,9 +110,9 @@ async def test_an_excessive_caller_waits_or_is_refused_and_blocks_no_other(fleet
     await c.ask(b, b"hello")
     b.open.clear()
     flood = [asyncio.create_task(a.transport.deliver(b.peer, b"flood", 30)) for _ in range(12)]
-    await b.hears(a, b"flood")
+    await b.wait_for_message(a, b"flood")
     polite = asyncio.create_task(c.transport.deliver(b.peer, b"polite", 30))
-    await b.hears(c, b"polite")
+    await b.wait_for_message(c, b"polite")
     assert 1 <= b.received.count((a.identity.node_id, b"flood")) <= 4
     b.open.set()
     assert await polite == b"etilop"
@@ -139,7 +139,7 @@ async def test_stopping_a_transport_ends_its_deliveries(fleet: Devices) -> None:
     await a.ask(b, b"hello")
     b.open.clear()
     sending = asyncio.create_task(a.transport.deliver(b.peer, b"slow", 30))
-    await b.hears(a, b"slow")
+    await b.wait_for_message(a, b"slow")
     async with asyncio.timeout(20):
         await a.transport.stop(0.2)
         with pytest.raises((DeliveryFailed, asyncio.CancelledError)):
@@ -152,7 +152,7 @@ async def test_a_device_with_two_transports_uses_the_one_that_works(tmp_path: Pa
         a, b = direct.identity("a"), direct.identity("b")
         nodes = []
         for identity, address in ((a, "127.0.0.1:1"), (b, "127.0.0.1:1")):
-            ways = [grpc_of(identity, "127.0.0.1:0"), mqtt_of(identity, broker.port, 1)]
+            ways = [make_grpc_transport(identity, "127.0.0.1:0"), make_mqtt_transport(identity, broker.port, 1)]
             node = Node(identity, address, MultiTransport(ways), ways[0])
             node.open.set()
             await node.transport.start(node.receive)

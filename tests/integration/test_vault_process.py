@@ -19,7 +19,7 @@ from sottovoce.vault import Ledger, Spending
 from tests.support.devices import Device, accuracy
 from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 STEPS = 20
 PLENTY = {"privacy": {"epsilon": 100.0}}  # a few records are enough to learn from
@@ -162,7 +162,7 @@ def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> Non
         with AgentProcess(device) as agent:
             until(lambda: agent.ready().status()["state"] == "mixing", "every private step is complete")
         process.terminate()
-        out, _ = process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate(timeout=TIMEOUT)
     lines = out.splitlines()
     assert lines[0] == "child refused", out
     modules = {name.partition(".")[0] for name in lines[1].split()}

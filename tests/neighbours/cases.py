@@ -1,4 +1,4 @@
-"""Cases to play: every learner of the list, with all settings that decide which records its releases cover.
+"""Cases to play: every learner, with all settings that decide which records its releases cover.
 
 This module does not decide which combinations are sound: the product's own statement does. A combination called proved
 is played; a combination that is refused, or not called proved, is not.
@@ -36,10 +36,10 @@ _OPTIONS: dict[str, list[dict[str, Any]]] = {
     "profiles": [{}, {"harmonics": 1, "shape_clip": 0.5, "prior": (0.3, -1.0, 2.0)}],
     "visits": [{}, {"budget": "k-times", "visits": 3}, {"budget": "halving", "visits": 3}, {"fidelity": "paper"}],
 }  # fmt: skip
-_SHOWN_BY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
-             "harmonics": "profiles", "visits": "visits"}  # fmt: skip
-"""Group of options that a learner has if it has this key."""
-_DATA = ("expected_records", "transform")
+_GROUP_BY_KEY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
+                 "harmonics": "profiles", "visits": "visits"}  # fmt: skip
+"""Group of options that apply to a learner that has this key."""
+_DATA_KEYS = ("expected_records", "transform")
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ class Case:
     @property
     def name(self) -> str:
         """Readable name of the case."""
-        rest = ",".join(f"{key}={value}" for key, value in self.learner if key != "name")
-        return " ".join(part for part in (dict(self.learner)["name"], rest, self.unit, self.neighbouring) if part)
+        options_text = ",".join(f"{key}={value}" for key, value in self.learner if key != "name")
+        parts = (dict(self.learner)["name"], options_text, self.unit, self.neighbouring)
+        return " ".join(part for part in parts if part)
 
     @property
     def combination(self) -> tuple[str, str, str, str]:
@@ -88,19 +89,19 @@ class Case:
 
 @lru_cache(maxsize=4096)
 def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
-    new = dict(changed)
-    learner = {**dict(case.learner), **{key: value for key, value in new.items() if key not in _DATA}}
+    changes = dict(changed)
+    learner = {**dict(case.learner), **{key: value for key, value in changes.items() if key not in _DATA_KEYS}}
     if learner["name"] == "stream":
         learner = {"name": "clipd2p"}
     if learner["name"] == "pdsl":
         learner = {"shapley": "cosine", **learner}
     noise = learner.pop("noise", None)
     data: dict[str, Any] = {"source": "digits", "features": FEATURES, "classes": CLASSES}
-    many = "sampling" in learner or ALGORITHMS[learner["name"]].mutual
-    data["expected_records"] = float(new.get("expected_records", 256 if many else 24))
-    if "transform" in new:
-        data["transform"] = new["transform"]
-    if case.unit != "record":  # windows that arrive one by one, too
+    uses_batches = "sampling" in learner or ALGORITHMS[learner["name"]].mutual
+    data["expected_records"] = float(changes.get("expected_records", 256 if uses_batches else 24))
+    if "transform" in changes:
+        data["transform"] = changes["transform"]
+    if case.unit != "record":  # so that windows can also arrive one by one
         data["windows"] = list(WINDOWS)
     if dict(case.learner)["name"] == "stream":
         data["transform"] = "none"
@@ -121,26 +122,26 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
 
 def cases() -> Iterator[Case]:
     """Yield every combination, proved or not."""
-    for name, known in ALGORITHMS.items():
+    for name, algorithm in ALGORITHMS.items():
         # The thresholds of adad2p and constd2p are clipd2p's with other defaults.
-        shown = [group for key, group in _SHOWN_BY.items() if key in known.keys]
-        used = ("sampling",) if name in ("adad2p", "constd2p") else shown
-        groups = [_OPTIONS[group] for group in used]
-        chosen = [
+        groups_of_learner = [group for key, group in _GROUP_BY_KEY.items() if key in algorithm.keys]
+        group_names = ("sampling",) if name in ("adad2p", "constd2p") else groups_of_learner
+        groups = [_OPTIONS[group] for group in group_names]
+        learner_options = [
             {key: value for part in options for key, value in part.items()} for options in itertools.product(*groups)
         ]
-        if known.models[0] == "softmax" and name not in ("adad2p", "constd2p"):
-            chosen += [{"model": "mlp", "hidden": 2}, {"model": "logistic"}, {"model": "pegasos"}]
-        if known.secure_sums == "optional":
-            chosen.append({"noise": "cell"})
-        for learner, unit, neighbouring in itertools.product(chosen, UNITS, RELATIONS):
+        if algorithm.models[0] == "softmax" and name not in ("adad2p", "constd2p"):
+            learner_options += [{"model": "mlp", "hidden": 2}, {"model": "logistic"}, {"model": "pegasos"}]
+        if algorithm.secure_sums == "optional":
+            learner_options.append({"noise": "cell"})
+        for learner, unit, neighbouring in itertools.product(learner_options, UNITS, RELATIONS):
             yield Case(tuple(sorted({"name": name, **learner}.items())), unit, neighbouring)
     for neighbouring in RELATIONS:
         yield Case((("name", "stream"),), "window", neighbouring)
 
 
 @lru_cache(maxsize=1)
-def proved() -> tuple[Case, ...]:
+def list_proved_cases() -> tuple[Case, ...]:
     """Return the cases that the vault itself calls proved."""
     return tuple(case for case in cases() if _status(case) is Status.PROVED)
 
@@ -151,7 +152,7 @@ def _status(case: Case) -> Status | None:
         family = build_family(config)
         terms = case.terms() or family.terms
         columns = width(config.data.transform, FEATURES)
-        ledger = Ledger.in_memory("nobody", required_budget(config))
+        ledger = Ledger.in_memory("no-device", required_budget(config))
         empty = Records(np.empty((0, columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         vault = build(records=empty, kernel=family.kernel, terms=terms, ledger=ledger, noise=SeededNoise(0))
     except (ConfigError, PrivacyError):

@@ -41,66 +41,66 @@ class Life:
     over: list[int | None] | None = None
 
 
-def lives(case: Case, rng: random.Random) -> list[Life]:
+def draw_lives(case: Case, rng: random.Random) -> list[Life]:
     """Draw one to four lives of two neighbouring devices."""
-    file, one, other = _files(case, rng)
-    made, edited = [], 0
+    file, left_rows, right_rows = _draw_files(case, rng)
+    results = []
     for number in range(rng.choice((1, 1, 2, 2, 3, 4))):
         changed: dict[str, Any] = {"transform": "none"} if rng.random() < 0.5 else {}
         if number and rng.random() < 0.7:
             for key in rng.sample(list(_SMALL), rng.randint(1, 2)):
                 changed[key] = rng.choice(_SMALL[key])
-        changed = _accepted(case, changed)
+        changed = _accepted_changes(case, changed)
         if number:
-            file, edited = _edited(case, file, [*one, *other], rng), edited + 1
-        left, right = _sides(file, one, other)
+            file = _edit_file(case, file, [*left_rows, *right_rows], rng)
+        left, right = _build_sides(file, left_rows, right_rows)
         if number == 0 and case.neighbouring == "add-remove":
             rng.shuffle(right)
-        made.append(Life((left, right), changed, _questions(case, changed, len(left), rng)))
-    return made
+        results.append(Life((left, right), changed, _draw_queries(case, changed, len(left), rng)))
+    return results
 
 
-def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
-    """Let records arrive by windows in the lives of every other seed, if windows or devices are the unit.
+def make_arrivals_gradual(case: Case, seed: int, lives: list[Life]) -> list[Life]:
+    """For every other seed, let records arrive window by window, unless the unit is a record.
 
-    The device's clock is occasionally set back or ahead, or has no time.
+    The device's clock is occasionally set back or ahead, or unavailable.
     """
     if case.unit == "record" or case.terms() is not None or seed % 2:
-        return made
+        return lives
     rng, now = random.Random(seed + 2**32), WINDOWS[0] - 1
-    for life in made:
+    for life in lives:
         life.over = []
         for _ in life.queries:
             now = rng.choice((now, now, now + 1, now + 2, WINDOWS[0] - 1))
             life.over.append(rng.choice((now, now, now, now, now + 400, now - 400, None)))
-    return made
+    return lives
 
 
-def _files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
+def _draw_files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
     """Draw a file that both worlds share, with a gap for each differing record, and each world's records for them."""
-    shared: list[Row | None] = [_row(rng) for _ in range(rng.choice((0, 1, 4, 12, 23)))]
+    shared: list[Row | None] = [_draw_row(rng) for _ in range(rng.choice((0, 1, 4, 12, 23)))]
     window = rng.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
-    several = 1 if case.unit == "record" else rng.choice((1, 2, 5))
-    one = [replace(_row(rng), window=window, differs=True) for _ in range(several)]
+    count = 1 if case.unit == "record" else rng.choice((1, 2, 5))
+    left_rows = [replace(_draw_row(rng), window=window, differs=True) for _ in range(count)]
     if case.unit == "device":
         shared = []
     if case.unit == "window":
         shared = [row for row in shared if row is not None and row.window != window]
     if case.neighbouring == "add-remove":
-        other: list[Row] = []
+        right_rows: list[Row] = []
     else:
-        other = [_opposed(row, rng) for row in one]
+        right_rows = [_draw_opposite(row, rng) for row in left_rows]
     if rng.random() < 0.4 and shared and case.unit == "record":  # equal records
-        twin = replace(one[0], differs=False)
+        twin = replace(left_rows[0], differs=False)
         shared += [twin] * rng.choice((1, 2))
-    for _ in one:
+    for _ in left_rows:
         shared.insert(rng.randint(0, len(shared)), None)
     if case.neighbouring == "add-remove" and rng.random() < 0.5:
-        one, other = other, one
-    return shared, one, other
+        left_rows, right_rows = right_rows, left_rows
+    return shared, left_rows, right_rows
 
 
-def _opposed(row: Row, rng: random.Random) -> Row:
+def _draw_opposite(row: Row, rng: random.Random) -> Row:
     """Draw another record, usually as far away as possible."""
     match rng.choice(("label", "sign", "new", "zero")):
         case "label":
@@ -109,27 +109,27 @@ def _opposed(row: Row, rng: random.Random) -> Row:
             return replace(row, features=tuple(0.0 - number for number in row.features))
         case "zero":
             return replace(row, features=(0.0,) * FEATURES)
-    return replace(_row(rng), window=row.window, differs=True)
+    return replace(_draw_row(rng), window=row.window, differs=True)
 
 
-def _row(rng: random.Random) -> Row:
-    scale, chosen = rng.choice(_SCALES), rng.randrange(FEATURES)
+def _draw_row(rng: random.Random) -> Row:
+    scale, axis = rng.choice(_SCALES), rng.randrange(FEATURES)
     if rng.random() < 0.3:
-        features = tuple(scale if place == chosen else 0.0 for place in range(FEATURES))
+        features = tuple(scale if index == axis else 0.0 for index in range(FEATURES))
     else:
         features = tuple(scale * rng.gauss(0, 1) + 0.0 for _ in range(FEATURES))
     return Row(features, rng.randrange(CLASSES), rng.randint(WINDOWS[0] - 1, WINDOWS[1] + 1))
 
 
-def _sides(file: list[Row | None], one: list[Row], other: list[Row]) -> tuple[list[Row], list[Row]]:
+def _build_sides(file: list[Row | None], left_rows: list[Row], right_rows: list[Row]) -> tuple[list[Row], list[Row]]:
     sides = []
-    for differing in (one, other):
+    for differing in (left_rows, right_rows):
         rest = iter(differing)
-        sides.append([row for place in file if (row := next(rest, None) if place is None else place) is not None])
+        sides.append([row for entry in file if (row := next(rest, None) if entry is None else entry) is not None])
     return sides[0], sides[1]
 
 
-def _edited(case: Case, file: list[Row | None], differing: list[Row], rng: random.Random) -> list[Row | None]:
+def _edit_file(case: Case, file: list[Row | None], differing: list[Row], rng: random.Random) -> list[Row | None]:
     """Return a later version of a file, with records added, removed, edited or moved.
 
     Records are added before, between and behind others. Now and then the differing record is gone, or another record is
@@ -139,32 +139,32 @@ def _edited(case: Case, file: list[Row | None], differing: list[Row], rng: rando
         return file
     window = None
     if case.unit == "window":
-        held = {row.window for row in file if row is not None}
-        window = rng.choice(sorted(held)) if held else None
-    later = list(file)
+        windows = {row.window for row in file if row is not None}
+        window = rng.choice(sorted(windows)) if windows else None
+    edited_file = list(file)
     for _ in range(rng.choice((0, 1, 3))):
         match rng.choice(("first", "anywhere", "remove", "edit", "shuffle", "gone")):
             case "first" if case.unit == "record":
-                later[:0] = [_row(rng) for _ in range(rng.choice((1, 10)))]
+                edited_file[:0] = [_draw_row(rng) for _ in range(rng.choice((1, 10)))]
             case "anywhere" if case.unit == "record" or window is not None:
-                new = _row(rng)
+                new = _draw_row(rng)
                 new = new if window is None else replace(new, window=window)
-                later.insert(rng.randint(0, len(later)), new)
-            case "remove" if any(row is not None for row in later):
-                del later[rng.choice([place for place, row in enumerate(later) if row is not None])]
-            case "edit" if case.unit == "record" and any(row is not None for row in later):
+                edited_file.insert(rng.randint(0, len(edited_file)), new)
+            case "remove" if any(row is not None for row in edited_file):
+                del edited_file[rng.choice([index for index, row in enumerate(edited_file) if row is not None])]
+            case "edit" if case.unit == "record" and any(row is not None for row in edited_file):
                 twin = replace(rng.choice(differing), differs=False)
-                new = rng.choice((_row(rng), _row(rng), twin))
-                later[rng.choice([place for place, row in enumerate(later) if row is not None])] = new
+                new = rng.choice((_draw_row(rng), _draw_row(rng), twin))
+                edited_file[rng.choice([index for index, row in enumerate(edited_file) if row is not None])] = new
             case "shuffle":
-                rng.shuffle(later)
+                rng.shuffle(edited_file)
             case "gone" if case.unit == "record" and rng.random() < 0.2:
-                edited = replace(rng.choice(differing), differs=False)
-                later = [row or edited for row in later if row is not None or rng.random() < 0.5]
-    return later
+                edited_row = replace(rng.choice(differing), differs=False)
+                edited_file = [row or edited_row for row in edited_file if row is not None or rng.random() < 0.5]
+    return edited_file
 
 
-def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
+def _accepted_changes(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
     """Return the changes that the configuration accepts."""
     try:
         build_family(case.config(**changed))
@@ -175,16 +175,18 @@ def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Random) -> list[tuple[Query, str | None]]:
+def _draw_queries(
+    case: Case, changed: dict[str, Any], record_count: int, rng: random.Random
+) -> list[tuple[Query, str | None]]:
     """Draw queries for slots in any order, some twice, at arbitrary points."""
     terms: Any = case.terms() or build_family(case.config(**changed)).terms
-    size, kind, slots = _asked(case, changed, terms, held)
+    size, kind, slots = _query_space(case, changed, terms, record_count)
     queries = []
-    chosen = [rng.choice(slots) for _ in range(rng.choice((1, 2, 4, 7)))]
+    chosen_slots = [rng.choice(slots) for _ in range(rng.choice((1, 2, 4, 7)))]
     if getattr(terms, "cell", None) is not None:  # a round of a secure sum is never requested again
         first = rng.randrange(2**30)
-        chosen = [first + place for place in range(len(chosen))]
-    for slot in slots if isinstance(terms, StreamTerms) and rng.random() < 0.5 else chosen:
+        chosen_slots = [first + index for index in range(len(chosen_slots))]
+    for slot in slots if isinstance(terms, StreamTerms) and rng.random() < 0.5 else chosen_slots:
         point = np.array([rng.choice((0.0, 1.0, 30.0)) * rng.gauss(0, 1) for _ in range(size)])
         if isinstance(terms, NormalisedTerms):
             point = np.append(point * rng.choice((0.0, 1.0)), rng.choice((0.05, 0.5, 7.0)))
@@ -194,7 +196,7 @@ def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Rando
     return queries
 
 
-def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[int, str, list[int]]:
+def _query_space(case: Case, changed: dict[str, Any], terms: Any, record_count: int) -> tuple[int, str, list[int]]:
     """Return the number of coordinates of a point, the kind of query, and the slots worth requesting."""
     family = build_family(case.config(**changed))
     size = family.model.size
@@ -205,9 +207,13 @@ def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[
         case NormalisedTerms():
             return size, "gradient", list(range(min(30, terms.sums.releases + 1)))
         case ChainTerms():
-            return 2 * size, "chain", list(range(max(1, terms.passes * (held // (terms.batch * terms.period))) + 1))
+            return (
+                2 * size,
+                "chain",
+                list(range(max(1, terms.passes * (record_count // (terms.batch * terms.period))) + 1)),
+            )
         case RecordTerms():
-            return 0, "record", list(range(held + 2))
+            return 0, "record", list(range(record_count + 2))
         case WalkTerms():
             return size, "gradient", list(range(len(terms.epsilons) + 1))
         case MeanTerms():

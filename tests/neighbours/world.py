@@ -1,6 +1,7 @@
-"""One of two worlds: the real vault over records of one side, without noise and with all else observed.
+"""One of two worlds: the real vault over one side's records, without noise and with everything else observed.
 
-This code is the auditor's own. It touches only the vault's entry points, and the seams where noise is drawn.
+This code is independent of the shipped auditor. It touches only the vault's entry points and the places where noise is
+drawn.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ from sottovoce_lab.auditor.targets.cells import OtherMembers
 Ints = NDArray[np.int64]
 
 
-def _anybody(statement: Statement) -> None:
+def _accept_any_statement(statement: Statement) -> None:
     """Accept any statement: the auditor signs for all other members."""
 
 
@@ -59,13 +60,13 @@ class Seen:
     Attributes:
         query: the query.
         refused: reason of a refusal; None for a release.
-        exact: the release without noise, in grid units; of a record's own mechanism, nothing.
-        record: of a record's own mechanism, the row that went in.
+        exact: the release without noise, in grid units; None for a record mechanism.
+        record: for a record mechanism, its input row.
         laws: for each draw of noise, its law, its parameter, and the number of values.
         charged: the ledger's charge for this query.
         shared: charges of earlier queries that pay for this query too.
-        units: the numbers of the differing records that the vault held.
-        words: of a random batch, the word that decided over each record, in the file's order.
+        units: the numbers of the differing records in the vault.
+        words: for a random batch, the random word that decided about each record, in the file's order.
         drawn: records that the release was computed from, in the file's order.
     """
 
@@ -139,8 +140,10 @@ class World:
             terms=terms or family.terms,
             ledger=self.ledger,
             noise=self.noise,
-            verify_signature=None if config.cell is None else _anybody,
-            growing_records=GrowingRecords(lambda: self._come(records), lambda: self.over) if follows else None,
+            verify_signature=None if config.cell is None else _accept_any_statement,
+            growing_records=GrowingRecords(lambda: self._arrived_records(records), lambda: self.over)
+            if follows
+            else None,
         )
         known = add_identities(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
@@ -154,13 +157,13 @@ class World:
         context = self.vault._context
         self.units = raw.windows if config.unit == "window" else context.records.units
         if (cell := self.vault._cell) is not None:
-            watched = _WatchedCell(self, cell)
+            watched = _RecordingCell(self, cell)
             self.vault._cell = replace(cell, ledger=watched, mechanism=watched, raw=watched.raw)  # type: ignore[arg-type]
-        watched_ledger: Any = _Dying(self, context.ledger)
-        watched_program: Any = _Watched(self, context.program)
+        watched_ledger: Any = _CrashingLedger(self, context.ledger)
+        watched_program: Any = _RecordingProgram(self, context.program)
         self.vault._context = replace(context, program=watched_program, ledger=watched_ledger)
 
-    def _come(self, records: Records) -> Records:
+    def _arrived_records(self, records: Records) -> Records:
         """Return the records of finished windows, and of the window in progress."""
         assert records.windows is not None
         return records.at(np.flatnonzero(records.windows <= (0 if self.over is None else self.over + 1)))
@@ -209,10 +212,10 @@ class World:
         part = others.part(self.vault, query.slot, query.point[: cell.points].astype("<f8").tobytes())
         assert self.seen is not None
         assert self.seen.exact is not None
-        assert np.array_equal(part, self.seen.exact), "what was masked is what was computed"
+        assert np.array_equal(part, self.seen.exact), "the masked vector equals the computed one"
 
     def die(self, after: str) -> None:
-        """Crash, if this is the planned point."""
+        """Crash if this is the planned point."""
         if self.crash == after:
             raise Crash(after)
 
@@ -222,7 +225,7 @@ class World:
         return [(b"" if "cell-sum" in terms else query, terms, stamp) for query, terms, stamp in self.ledger.charges()]
 
 
-class _Watched:
+class _RecordingProgram:
     """Wrapper that watches the program and the mechanisms of its plans."""
 
     def __init__(self, world: World, program: Any) -> None:
@@ -237,7 +240,7 @@ class _Watched:
             return plan
         assert self._world.seen is not None
         self._world.seen.plan = plan
-        return replace(plan, mechanism=_Exact(self._world, plan.mechanism))
+        return replace(plan, mechanism=_NoiseFreeMechanism(self._world, plan.mechanism))
 
     def compute(self, query: Query, records: Records) -> Any:
         world = self._world
@@ -248,7 +251,7 @@ class _Watched:
         return self._program.compute(query, records)
 
 
-class _Exact:
+class _NoiseFreeMechanism:
     """Mechanism without its noise, which is only recorded."""
 
     def __init__(self, world: World, mechanism: Any) -> None:
@@ -264,14 +267,14 @@ class _Exact:
             )
             value = np.zeros(self.size, dtype=np.int64)
         else:
-            with _no_noise(seen):
+            with _suppress_noise(seen):
                 value = self._mechanism.apply(raw, noise)
             seen.exact = value
         self._world.die("drawn")
         return value
 
 
-class _WatchedCell:
+class _RecordingCell:
     """Ledger and mechanism of a cell, around which a device may crash; without noise, which is only recorded."""
 
     def __init__(self, world: World, cell: CellContext) -> None:
@@ -295,13 +298,13 @@ class _WatchedCell:
     def apply(self, raw: Any, members: int, noise: Any) -> Ints:
         seen = self._world.seen
         assert seen is not None
-        with _no_noise(seen):
+        with _suppress_noise(seen):
             seen.exact = self._mechanism.apply(raw, members, noise)
         self._world.die("drawn")
         return seen.exact
 
 
-class _Dying:
+class _CrashingLedger:
     """Ledger before and after whose steps a device may crash."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
@@ -324,21 +327,21 @@ CRASHES = ("planned", "charged", "drawn", "stored")
 
 
 @contextmanager
-def _no_noise(seen: Seen) -> Iterator[None]:
-    """Make every draw 0, and record it with its law."""
+def _suppress_noise(seen: Seen) -> Iterator[None]:
+    """Make every draw 0, and record its distribution."""
 
     def drawn(self: Any, count: int) -> Ints:
         gaussian = isinstance(self, DiscreteGaussianSampler)
         seen.laws.append(("gaussian", self.sigma, count) if gaussian else ("laplace", self.scale, count))
         return np.zeros(count, dtype=np.int64)
 
-    def drawn_rows(self: Any, count: int) -> Ints:
+    def draw_zero_rows(self: Any, count: int) -> Ints:
         seen.laws.append(("k-norm", self._laplace.scale, count * self.length))
         return np.zeros((count, self.length), dtype=np.int64)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockSampler, "draw", drawn)
-        patch.setattr(MaxNormLaplaceSampler, "draw", drawn_rows)
+        patch.setattr(MaxNormLaplaceSampler, "draw", draw_zero_rows)
         for sampler in (DiscreteGaussianSampler, DiscreteLaplaceSampler):  # tables are costly, and nothing reads them
             patch.setattr(sampler, "_first_table", lambda self, bits: np.empty(0, dtype=np.uint64))
         yield

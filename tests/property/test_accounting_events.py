@@ -1,4 +1,4 @@
-"""Any sequence of charges: more never costs less, queries change nothing, no record ever exceeds the budget."""
+"""Ledger under any sequence of charges: costs never fall, queries change nothing, no record exceeds the budget."""
 
 import math
 from collections import defaultdict
@@ -16,35 +16,35 @@ RELEASES = st.builds(
 EVENTS = st.lists(st.one_of(SUMS, RELEASES), max_size=25)
 
 
-def dearest(events: list[Event]) -> float:
-    """ε of the record charged most, by plain sums."""
+def highest_epsilon(events: list[Event]) -> float:
+    """Return the highest ε of any record, by plain sums."""
     mu = math.sqrt(math.fsum(event.mu_squared for event in events))
-    own: dict[int, float] = defaultdict(float)
+    record_epsilons: dict[int, float] = defaultdict(float)
     for event in events:
         if isinstance(event, RecordReleased):
-            own[event.record] += event.epsilon
-    return gaussian_epsilon(mu, 1e-5) + max(own.values(), default=0.0)
+            record_epsilons[event.record] += event.epsilon
+    return gaussian_epsilon(mu, 1e-5) + max(record_epsilons.values(), default=0.0)
 
 
 @given(EVENTS)
 @settings(max_examples=60, deadline=None)
-def test_any_charges(events: list[Event]) -> None:
-    book = Ledger.in_memory("meter-17", Budget(2.0, 1e-5, "record", "replace-one"))
-    paid: list[Event] = []
-    before = book.spending()
+def test_charges_never_exceed_the_budget(events: list[Event]) -> None:
+    ledger = Ledger.in_memory("meter-17", Budget(2.0, 1e-5, "record", "replace-one"))
+    charged: list[Event] = []
+    before = ledger.spending()
     for number, event in enumerate(events):
-        if book.charge(number.to_bytes(32, "big"), event):
-            paid.append(event)
+        if ledger.charge(number.to_bytes(32, "big"), event):
+            charged.append(event)
         else:
-            assert book.spending() == before
-            assert dearest([*paid, event]) > 2.0 * (1 - 1e-9)
-        after = book.spending()
-        assert book.spending() == after
+            assert ledger.spending() == before
+            assert highest_epsilon([*charged, event]) > 2.0 * (1 - 1e-9)
+        after = ledger.spending()
+        assert ledger.spending() == after
         assert before.epsilon <= after.epsilon <= 2.0
-        assert after.charges == len(paid)
-        assert math.isclose(after.epsilon, dearest(paid), rel_tol=1e-9, abs_tol=1e-300)
-        assert after.epsilon >= dearest(paid) * (1 - 1e-14)
+        assert after.charges == len(charged)
+        assert math.isclose(after.epsilon, highest_epsilon(charged), rel_tol=1e-9, abs_tol=1e-300)
+        assert after.epsilon >= highest_epsilon(charged) * (1 - 1e-14)
         before = after
     for number, event in enumerate(events):
-        book.charge(number.to_bytes(32, "big"), event)  # paid before: no charge; not paid then: still none to spare
-    assert book.spending() == before
+        ledger.charge(number.to_bytes(32, "big"), event)  # already charged, or still unaffordable
+    assert ledger.spending() == before

@@ -30,7 +30,7 @@ def test_a_larger_budget_allows_more(epsilon: float, delta: float, factor: float
 
 
 @given(epsilons, deltas)
-def test_what_a_budget_allows_stays_within_it(epsilon: float, delta: float) -> None:
+def test_gaussian_mu_is_the_largest_within_the_budget(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(epsilon, mu) <= delta
     assert gaussian_delta(epsilon, mu * (1 + 1e-5)) > delta
@@ -38,7 +38,7 @@ def test_what_a_budget_allows_stays_within_it(epsilon: float, delta: float) -> N
 
 
 @given(mus, deltas)
-def test_epsilon_is_enough(mu: float, delta: float) -> None:
+def test_gaussian_epsilon_is_the_smallest_that_suffices(mu: float, delta: float) -> None:
     epsilon = gaussian_epsilon(mu, delta)
     if 0 < epsilon <= 500:
         assert gaussian_delta(epsilon, mu) <= delta < gaussian_delta(epsilon * (1 - 1e-6), mu)

@@ -1,9 +1,10 @@
 """Loss distributions: more releases, less noise, a smaller δ never cost less; relations order; queries change nothing.
 
-Answers on two grids differ by the grids' own pessimism, for which the margins allow.
+Results on two grids differ by each grid's rounding, which the margins allow for.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -29,10 +30,10 @@ kinds = st.sampled_from([RemovedPair, AddedPair, ReplacedPair, FixedSizePair])
 GRID = 1.006  # two answers on different grids
 ROUNDING = 1 + 1e-6  # two answers on one
 
-few = settings(max_examples=40)
+fewer_examples = settings(max_examples=40)
 
 
-@few
+@fewer_examples
 @given(kinds, rates, noises, counts, deltas, st.integers(1, 50))
 def test_more_releases_never_cost_less(
     kind: Callable[[float, float], Pair], rate: float, noise: float, count: int, delta: float, more: int
@@ -41,9 +42,9 @@ def test_more_releases_never_cost_less(
     assert composed_epsilon({pair: count}, delta) <= composed_epsilon({pair: count + more}, delta) * ROUNDING + 1e-9
 
 
-@few
+@fewer_examples
 @given(rates, noises, rates, noises, st.integers(1, 300), st.floats(1e-3, 2), deltas)
-def test_nor_do_releases_of_other_kinds(
+def test_additional_releases_of_another_kind_never_cost_less(
     rate: float, noise: float, other_rate: float, other_noise: float, count: int, extra: float, delta: float
 ) -> None:
     less: dict[Pair, int] = {RemovedPair(rate, noise): count}
@@ -52,34 +53,34 @@ def test_nor_do_releases_of_other_kinds(
         assert composed_epsilon(less, delta) <= composed_epsilon(longer, delta) * ROUNDING + 1e-9
 
 
-@few
+@fewer_examples
 @given(kinds, rates, noises, counts, deltas, st.floats(1.02, 3))
 def test_less_noise_and_a_smaller_delta_never_cost_less(
     kind: Callable[[float, float], Pair], rate: float, noise: float, count: int, delta: float, factor: float
 ) -> None:
-    here = composed_epsilon({kind(rate, noise): count}, delta)
-    assert composed_epsilon({kind(rate, noise * factor): count}, delta) <= here * GRID + 1e-6
-    assert here <= composed_epsilon({kind(rate, noise): count}, delta / factor) * ROUNDING + 1e-9
+    epsilon = composed_epsilon({kind(rate, noise): count}, delta)
+    assert composed_epsilon({kind(rate, noise * factor): count}, delta) <= epsilon * GRID + 1e-6
+    assert epsilon <= composed_epsilon({kind(rate, noise): count}, delta / factor) * ROUNDING + 1e-9
 
 
-@few
+@fewer_examples
 @given(rates, noises, counts, deltas)
-def test_the_relations_in_order(rate: float, noise: float, count: int, delta: float) -> None:
-    """Add/remove, replace-one, add/remove at half the noise, fixed size, everything in every sum."""
-    one, half = (
+def test_relations_are_ordered_by_cost(rate: float, noise: float, count: int, delta: float) -> None:
+    """Order: add/remove, replace-one, add/remove at half the noise, fixed size, every record in every sum."""
+    add_remove, add_remove_half_noise = (
         max(composed_epsilon({pair: count}, delta) for pair in (RemovedPair(rate, z), AddedPair(rate, z)))
         for z in (noise, noise / 2)
     )
-    other = composed_epsilon({ReplacedPair(rate, noise): count}, delta)
-    fixed = composed_epsilon({FixedSizePair(rate, noise): count}, delta)
-    whole = gaussian_epsilon(2 / noise * count**0.5, delta)
-    for less, more in ((one, other), (other, half), (half, fixed), (fixed, whole)):
+    replace_one = composed_epsilon({ReplacedPair(rate, noise): count}, delta)
+    fixed_size = composed_epsilon({FixedSizePair(rate, noise): count}, delta)
+    full_sums = gaussian_epsilon(2 / noise * count**0.5, delta)
+    for less, more in pairwise((add_remove, replace_one, add_remove_half_noise, fixed_size, full_sums)):
         assert less <= more * GRID + 1e-6
 
 
-@few
+@fewer_examples
 @given(kinds, rates, noises, counts, deltas)
-def test_delta_at_epsilon_is_delta(
+def test_composed_delta_inverts_composed_epsilon(
     kind: Callable[[float, float], Pair], rate: float, noise: float, count: int, delta: float
 ) -> None:
     pair = kind(rate, noise)
@@ -90,9 +91,9 @@ def test_delta_at_epsilon_is_delta(
     assert composed_epsilon({pair: count}, delta) == epsilon
 
 
-@few
+@fewer_examples
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.floats(0.5, 4))
-def test_affordable_is_what_it_costs(count: int, mu_squared: float, pure: float, budget: float) -> None:
+def test_is_affordable_agrees_with_the_cost(count: int, mu_squared: float, pure: float, budget: float) -> None:
     charge = {SampledGaussian(2**24, 2**12, "poisson", 1, 50, "add-remove"): count}
     cost = sampled_epsilon(mu_squared, pure, charge, 1e-5)
     if abs(cost - budget) > 1e-5:

@@ -56,7 +56,7 @@ def _exchange(identities: list[Identity]) -> Exchange:
     leaving=st.booleans(),
     age=ages,
 )
-def test_every_record_arrives_as_it_was_signed(
+def test_records_survive_the_round_trip_unchanged(
     identities: list[Identity], endpoints: list[str], incarnation: int, sequence: int, leaving: bool, age: float
 ) -> None:
     record = Author(identities[0], endpoints, ["grpc", "mqtt"]).issue(incarnation, sequence, leaving=leaving)
@@ -67,7 +67,9 @@ def test_every_record_arrives_as_it_was_signed(
 
 @settings(max_examples=100, deadline=None)
 @given(field=st.sampled_from(["fleet", "node_id", "certificate", "signature"]), data=st.data())
-def test_no_character_of_a_record_can_be_changed(identities: list[Identity], field: str, data: st.DataObject) -> None:
+def test_changing_any_character_of_a_record_is_detected(
+    identities: list[Identity], field: str, data: st.DataObject
+) -> None:
     record = Author(identities[0], ["10.0.0.7:7400"], ["grpc"]).issue(2, 3)
     value = getattr(record, field)
     place = data.draw(st.integers(0, len(value) - 1))
@@ -97,7 +99,7 @@ def _mangled(rng: random.Random, raw: bytes) -> bytes:
     return bytes(mangled)
 
 
-def test_mangled_exchanges_are_refused_or_hold_only_what_was_signed(identities: list[Identity]) -> None:
+def test_mangled_exchanges_are_refused_or_contain_only_signed_records(identities: list[Identity]) -> None:
     me, *others = identities
     whole = encode_exchange(_exchange(others))
     genuine = {entry.record for entry in _exchange(others).entries}
@@ -134,7 +136,7 @@ def test_arbitrary_bytes_are_refused(raw: bytes) -> None:
     assert refusal.value.reason in REASONS
 
 
-def test_there_is_one_form_and_nothing_unsigned_travels_with_it(identities: list[Identity]) -> None:
+def test_the_encoding_is_canonical_and_contains_nothing_unsigned(identities: list[Identity]) -> None:
     raw = encode_exchange(_exchange(identities))
     for altered in (raw + b"\x50\x01", raw + b"\x0a\x00", raw[:-1], raw + raw, b"\x00" * (MAX_EXCHANGE_BYTES + 1)):
         with pytest.raises(MessageRefused) as refusal:

@@ -1,4 +1,4 @@
-"""Data files with arbitrary bytes: loading gives records or a DataError, nothing else."""
+"""Data files with arbitrary bytes: loading either succeeds or raises a DataError."""
 
 import gzip
 import io
@@ -24,17 +24,17 @@ TABLE = b'y,x,"z"\n0,1,2\n1,3,4\n'
 
 
 @st.composite
-def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
-    content = bytearray(whole[: draw(st.integers(0, len(whole)))] if draw(st.booleans()) else whole)
+def corrupt_files(draw: st.DrawFn, original: bytes) -> bytes:
+    content = bytearray(original[: draw(st.integers(0, len(original)))] if draw(st.booleans()) else original)
     for position in draw(st.lists(st.integers(0, max(len(content) - 1, 0)), max_size=4)) if content else ():
         content[position] = draw(st.integers(0, 255))
     return bytes(content)
 
 
-def loads_or_is_refused(spec: str, name: str, content: bytes, **beside: bytes) -> None:
+def check_load_or_refusal(spec: str, name: str, content: bytes, **other_files: bytes) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        for file, whole in {name: content, **beside}.items():
-            (Path(directory) / file).write_bytes(whole)
+        for file, original in {name: content, **other_files}.items():
+            (Path(directory) / file).write_bytes(original)
         try:
             data = load(spec.format(directory))
         except DataError:
@@ -43,21 +43,21 @@ def loads_or_is_refused(spec: str, name: str, content: bytes, **beside: bytes) -
     assert (data.records.labels < data.classes).all()
 
 
-@given(damaged(_npz()))
-def test_npz(content: bytes) -> None:
-    loads_or_is_refused("npz:{}/a.npz", "a.npz", content)
+@given(corrupt_files(_npz()))
+def test_corrupt_npz_loads_or_is_refused(content: bytes) -> None:
+    check_load_or_refusal("npz:{}/a.npz", "a.npz", content)
 
 
-@given(st.one_of(damaged(IMAGES), st.binary(max_size=40)))
-def test_idx(content: bytes) -> None:
-    loads_or_is_refused("idx:{}", "train-images-idx3-ubyte", content, **{"train-labels-idx1-ubyte": LABELS})
+@given(st.one_of(corrupt_files(IMAGES), st.binary(max_size=40)))
+def test_corrupt_idx_loads_or_is_refused(content: bytes) -> None:
+    check_load_or_refusal("idx:{}", "train-images-idx3-ubyte", content, **{"train-labels-idx1-ubyte": LABELS})
 
 
-@given(damaged(gzip.compress(IMAGES, mtime=0)))
-def test_idx_gzip(content: bytes) -> None:
-    loads_or_is_refused("idx:{}", "train-images-idx3-ubyte.gz", content, **{"train-labels-idx1-ubyte": LABELS})
+@given(corrupt_files(gzip.compress(IMAGES, mtime=0)))
+def test_corrupt_gzipped_idx_loads_or_is_refused(content: bytes) -> None:
+    check_load_or_refusal("idx:{}", "train-images-idx3-ubyte.gz", content, **{"train-labels-idx1-ubyte": LABELS})
 
 
-@given(st.one_of(damaged(TABLE), st.binary(max_size=40)), st.sampled_from(["label=y", "label=-1&header=no"]))
-def test_csv(content: bytes, options: str) -> None:
-    loads_or_is_refused("csv:{}/a.csv#" + options, "a.csv", content)
+@given(st.one_of(corrupt_files(TABLE), st.binary(max_size=40)), st.sampled_from(["label=y", "label=-1&header=no"]))
+def test_corrupt_csv_loads_or_is_refused(content: bytes, options: str) -> None:
+    check_load_or_refusal("csv:{}/a.csv#" + options, "a.csv", content)

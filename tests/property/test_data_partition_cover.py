@@ -1,4 +1,4 @@
-"""Partitions: disjoint, covering what they promise, and dependent on the seed alone."""
+"""Partitions: disjoint, complete where documented, and determined by the seed alone."""
 
 from typing import Any
 
@@ -29,27 +29,27 @@ def test_iid_shares_differ_by_at_most_one(labels: NDArray[Any], agents: int, see
 
 
 @given(st.integers(1, 80), st.integers(0, 80), seeds)
-def test_one_record_gives_each_agent_its_own(agents: int, spare: int, seed: int) -> None:
-    parts = partition("one-record", np.zeros(agents + spare, dtype=np.int64), agents, seed)
+def test_one_record_partition_gives_each_agent_a_different_record(agents: int, extra: int, seed: int) -> None:
+    parts = partition("one-record", np.zeros(agents + extra, dtype=np.int64), agents, seed)
     assert [len(part) for part in parts] == [1] * agents
-    held = {int(part[0]) for part in parts}
-    assert len(held) == agents
-    assert held <= set(range(agents + spare))
+    indices = {int(part[0]) for part in parts}
+    assert len(indices) == agents
+    assert indices <= set(range(agents + extra))
 
 
 @given(covering, labels, agents, seeds)
-def test_a_seed_fixes_the_partition(name: str, labels: NDArray[Any], agents: int, seed: int) -> None:
+def test_the_same_seed_yields_the_same_partition(name: str, labels: NDArray[Any], agents: int, seed: int) -> None:
     first, second = (partition(name, labels, agents, seed) for _ in range(2))
     assert [part.tolist() for part in first] == [part.tolist() for part in second]
 
 
-def test_seeds_make_different_partitions() -> None:
-    drawn = {tuple(partition("iid", np.zeros(50, dtype=np.int64), 2, seed)[0].tolist()) for seed in range(50)}
-    assert len(drawn) == 50
+def test_different_seeds_yield_different_partitions() -> None:
+    partitions = {tuple(partition("iid", np.zeros(50, dtype=np.int64), 2, seed)[0].tolist()) for seed in range(50)}
+    assert len(partitions) == 50
 
 
 @given(st.integers(0, 500), seeds, st.floats(0, 0.99))
-def test_holdout_covers_and_keeps_its_share(n: int, seed: int, fraction: float) -> None:
+def test_holdout_splits_all_records_at_the_given_fraction(n: int, seed: int, fraction: float) -> None:
     train, test = holdout(n, seed, fraction)
     assert sorted([*train.tolist(), *test.tolist()]) == list(range(n))
     assert abs(len(test) - n * fraction) <= 0.5

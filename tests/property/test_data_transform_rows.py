@@ -14,19 +14,19 @@ shapes = st.tuples(st.integers(1, 12), st.integers(1, 40))
 
 
 @st.composite
-def declared(draw: st.DrawFn, columns: int) -> Bounds | None:
+def draw_bounds(draw: st.DrawFn, columns: int) -> Bounds | None:
     if draw(st.booleans()):
         return None
     side = arrays(np.float64, columns, elements=st.floats(-1e9, 1e9))
-    one, other = draw(side), draw(side)
-    return np.minimum(one, other), np.maximum(one, other)
+    first, second = draw(side), draw(side)
+    return np.minimum(first, second), np.maximum(first, second)
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
     shape = draw(shapes)
     elements = draw(st.sampled_from([finite, st.floats(-1e3, 1e3), st.floats(-1e-300, 1e-300)]))
-    return draw(arrays(np.float64, shape, elements=elements)), draw(declared(shape[1]))
+    return draw(arrays(np.float64, shape, elements=elements)), draw(draw_bounds(shape[1]))
 
 
 NAMES: list[TransformName] = [
@@ -63,7 +63,7 @@ def test_the_memory_layout_of_the_batch_does_not_matter(batch: Batch, name: Tran
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 3000), st.integers(0, 2**32 - 1), st.booleans())
-def test_independence_holds_for_large_batches_too(n: int, d: int, seed: int, bounded: bool) -> None:
+def test_a_row_is_bit_identical_in_large_batches(n: int, d: int, seed: int, bounded: bool) -> None:
     features = np.random.default_rng(seed).normal(scale=3.0, size=(n, d))
     bounds = (np.full(d, -4.0), np.linspace(-4.0, 5.0, d)) if bounded else None
     together = apply("centred-unit", np.asfortranarray(features), bounds)
@@ -82,7 +82,7 @@ def test_norms_are_one_or_zero_and_the_bias_is_constant(batch: Batch) -> None:
 
 
 @given(batches())
-def test_the_input_is_left_alone_and_the_output_finite(batch: Batch) -> None:
+def test_the_input_is_unchanged_and_the_output_is_finite(batch: Batch) -> None:
     features, bounds = batch
     before = features.tobytes()
     for name in NAMES:
@@ -91,7 +91,7 @@ def test_the_input_is_left_alone_and_the_output_finite(batch: Batch) -> None:
 
 
 @given(batches())
-def test_none_stays_within_declared_bounds(batch: Batch) -> None:
+def test_the_none_transform_clamps_to_the_declared_bounds(batch: Batch) -> None:
     features, bounds = batch
     result = apply("none", features, bounds)
     if bounds is None:

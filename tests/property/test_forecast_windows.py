@@ -1,4 +1,4 @@
-"""Readings of a day: they decide only about that day's records; otherwise a window would not bound their influence."""
+"""Day's readings: they change only that day's records; otherwise a window would not bound their influence."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -25,14 +25,14 @@ def prepare_records(wh: NDArray[np.int16] | NDArray[np.int64]) -> DataSet:
     return forecast_dataset(wh, FIRST, 1800, name="homes", origin="test", share=0.0)
 
 
-def by_window(records: Records) -> dict[int, bytes]:
-    """The bytes of each window's records, in their order."""
+def group_by_window(records: Records) -> dict[int, bytes]:
+    """Return the bytes of each window's records, in order."""
     assert records.windows is not None
     return {int(window): records.features[records.windows == window].tobytes() for window in np.unique(records.windows)}
 
 
-def total(records: Records, point: NDArray[np.float64]) -> NDArray[np.int64]:
-    """What a vault whose unit is a window sums up, without noise, in grid units."""
+def released_sum(records: Records, point: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the noise-free sum, in grid units, of a vault whose privacy unit is a window."""
     kernel = LeastSquares(records.features.shape[1])
     vault = build(
         records=records,
@@ -49,48 +49,48 @@ def total(records: Records, point: NDArray[np.float64]) -> NDArray[np.int64]:
 
 @given(
     meter=st.integers(0, 1),
-    place=st.integers(0, DAYS * HALF_HOURS - 1),
+    index=st.integers(0, DAYS * HALF_HOURS - 1),
     new=st.lists(readings, min_size=1, max_size=60),
     seed=st.integers(0, 5),
 )
 @settings(max_examples=80, deadline=None)
-def test_readings_of_one_day_change_records_of_that_day_alone(
-    meter: int, place: int, new: list[int], seed: int
-) -> None:
-    """Any readings: as many as one likes of one day, present, absent or absurd."""
+def test_readings_change_only_their_own_day_s_records(meter: int, index: int, new: list[int], seed: int) -> None:
+    """Replace any number of one day's readings with valid, missing or absurd values."""
     wh = draw_half_hours(2, DAYS, seed).astype(np.int64)
-    day = (FIRST + place) // HALF_HOURS
-    new = new[: (day + 1) * HALF_HOURS - FIRST - place]  # up to midnight
+    day = (FIRST + index) // HALF_HOURS
+    new = new[: (day + 1) * HALF_HOURS - FIRST - index]  # up to midnight
     changed = wh.copy()
-    changed[meter, place : place + len(new)] = new[: wh.shape[1] - place]
-    before, after = by_window(prepare_records(wh).records), by_window(prepare_records(changed).records)
+    changed[meter, index : index + len(new)] = new[: wh.shape[1] - index]
+    before, after = group_by_window(prepare_records(wh).records), group_by_window(prepare_records(changed).records)
     assert {w for w in before.keys() | after.keys() if before.get(w) != after.get(w)} <= {day}
 
 
-@given(place=st.integers(0, DAYS * HALF_HOURS - 1), length=st.integers(1, HALF_HOURS), seed=st.integers(0, 3))
+@given(index=st.integers(0, DAYS * HALF_HOURS - 1), length=st.integers(1, HALF_HOURS), seed=st.integers(0, 3))
 @settings(max_examples=15, deadline=None)
-def test_without_a_days_readings_a_sum_moves_by_the_clip_at_most(place: int, length: int, seed: int) -> None:
+def test_removing_a_day_moves_the_sum_by_at_most_the_clip(index: int, length: int, seed: int) -> None:
     wh = draw_half_hours(2, DAYS, seed).astype(np.int64)
-    day = (FIRST + place) // HALF_HOURS
+    day = (FIRST + index) // HALF_HOURS
     begin, end = max(0, day * HALF_HOURS - FIRST), (day + 1) * HALF_HOURS - FIRST
-    wh[:, begin : begin + length] += 9_000  # a day that pulls hard
+    wh[:, begin : begin + length] += 9_000  # makes the day's gradient large
     without = wh.copy()
     without[:, begin:end] = -1
     point = np.random.default_rng(seed).normal(size=9) * 3
     bound = exact_sum(clip=CLIP, size=1).clip_squared
     assert bound is not None
-    moved = total(prepare_records(wh).records, point) - total(prepare_records(without).records, point)
-    assert sum(int(number) ** 2 for number in moved) <= bound
+    difference = released_sum(prepare_records(wh).records, point) - released_sum(
+        prepare_records(without).records, point
+    )
+    assert sum(int(number) ** 2 for number in difference) <= bound
 
 
-@given(place=st.integers(0, DAYS * HALF_HOURS - 1), new=readings)
+@given(index=st.integers(0, DAYS * HALF_HOURS - 1), new=readings)
 @settings(max_examples=60, deadline=None)
-def test_one_reading_is_in_as_many_records_as_is_said(place: int, new: int) -> None:
+def test_a_reading_appears_in_at_most_the_stated_number_of_records(index: int, new: int) -> None:
     wh = draw_half_hours(1, DAYS, 1).astype(np.int64)
     changed = wh.copy()
-    changed[0, place] = new
+    changed[0, index] = new
     before, after = prepare_records(wh), prepare_records(changed)
     assert before.target is not None
     assert before.target.overlap == LAGS + 1
-    gone = {row.tobytes() for row in before.records.features} - {row.tobytes() for row in after.records.features}
-    assert len(gone) <= before.target.overlap
+    rows_before, rows_after = ({row.tobytes() for row in data.records.features} for data in (before, after))
+    assert len(rows_before - rows_after) <= before.target.overlap

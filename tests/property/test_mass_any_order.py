@@ -18,7 +18,7 @@ nodes = st.sampled_from(NODES)
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A network that may hold a message or an answer back for as long as it likes, and hand it over twice."""
+    """Network that may delay any message or answer indefinitely, and deliver it twice."""
 
     @initialize(seed=st.integers(0, 3), fanout=st.integers(1, 2), topology=st.sampled_from(["ring", "star"]))
     def begin(self, seed: int, fanout: int, topology: str) -> None:
@@ -29,7 +29,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.messages: list[tuple[str, Outgoing]] = []
         self.confirmations: list[tuple[str, int, Outgoing, bool]] = []
         self.tasks = dict.fromkeys(NODES, 0)
-        self.sealed: dict[int, tuple[int, Outgoing]] = {}  # of each parcel, under which task of its sender
+        self.sealed: dict[int, tuple[int, Outgoing]] = {}  # by parcel, its sender's task
         for device in self.fleet.devices:
             self._start(device)
 
@@ -61,7 +61,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(node=nodes)
     def change_task(self, node: str) -> None:
-        """From now on it refuses for good what is sealed under the other task, on its way already or not."""
+        """Change a device's task: it then permanently refuses messages under the other task, even those in transit."""
         self.tasks[node] = 1 - self.tasks[node]
 
     @precondition(lambda self: self.confirmations)
@@ -99,15 +99,15 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(node=nodes, when=st.sampled_from(["before", "after"]))
     def doom(self, node: str, when: str) -> None:
-        """The next commit of this device is its last in this life."""
+        """Cut the power at this device's next commit."""
         self.fleet.stores[node].doom = when
 
     @invariant()
-    def nothing_lost(self) -> None:
+    def mass_is_conserved(self) -> None:
         self.fleet.assert_conserved()
 
     @invariant()
-    def one_share_a_link(self) -> None:
+    def each_link_has_at_most_one_share(self) -> None:
         for device in self.fleet.devices:
             recipients = [outgoing.recipient for outgoing in device.core.outbox] if device.core else []
             assert len(recipients) == len(set(recipients))
@@ -115,7 +115,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "fleet"):
-            self.fleet.assert_one_release_a_slot()
+            self.fleet.assert_one_release_per_slot()
 
     def _device(self, node: str) -> Device:
         return self.fleet.by_name[node]

@@ -1,4 +1,4 @@
-"""Parts of several messages of several senders, in any order, repeated, and with lies among them."""
+"""Parts of several senders' messages, in any order, repeated, and mixed with forged parts."""
 
 import asyncio
 import contextlib
@@ -15,27 +15,27 @@ _messages = st.binary(min_size=2, max_size=200)
 
 
 @settings(max_examples=100, deadline=None)
-@given(message=_messages, most=st.integers(1, 100), data=st.data())
-def test_a_message_is_whole_when_its_last_part_is_here_and_never_before(
-    message: bytes, most: int, data: st.DataObject
+@given(message=_messages, part_count_limit=st.integers(1, 100), data=st.data())
+def test_a_message_is_complete_only_once_all_parts_arrived(
+    message: bytes, part_count_limit: int, data: st.DataObject
 ) -> None:
-    cut = SplitMessage(message, min(most, len(message) - 1))
-    order = data.draw(st.lists(st.integers(0, cut.count - 1), max_size=2 * cut.count))
-    order += data.draw(st.permutations(range(cut.count)))
-    assembly, here = Assembly(decode_part(cut.part(order[0]))), set()
+    split = SplitMessage(message, min(part_count_limit, len(message) - 1))
+    order = data.draw(st.lists(st.integers(0, split.count - 1), max_size=2 * split.count))
+    order += data.draw(st.permutations(range(split.count)))
+    assembly, arrived = Assembly(decode_part(split.part(order[0]))), set()
     for index in order:
-        assert is_part(cut.part(index))
-        whole = assembly.add(decode_part(cut.part(index)))
-        here.add(index)
-        if len(here) == cut.count:
-            assert whole == message
+        assert is_part(split.part(index))
+        assembled = assembly.add(decode_part(split.part(index)))
+        arrived.add(index)
+        if len(arrived) == split.count:
+            assert assembled == message
             return
-        assert whole is None
-        wanted = cut.next_part(assembly.receipt())
-        assert wanted == min(set(range(cut.count)) - here)
+        assert assembled is None
+        next_index = split.next_part(assembly.receipt())
+        assert next_index == min(set(range(split.count)) - arrived)
 
 
-_lies = st.fixed_dictionaries(
+_forged_fields = st.fixed_dictionaries(
     {},
     optional={
         "message": st.one_of(st.binary(max_size=40), st.binary(min_size=32, max_size=32)),
@@ -48,24 +48,24 @@ _lies = st.fixed_dictionaries(
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_what_is_handed_over_is_what_its_sender_cut_up_whatever_else_it_claims(data: st.DataObject) -> None:
-    """Lies included: only bytes with the digest that their parts name come through, in their own sender's name."""
+def test_only_messages_that_match_their_digest_are_delivered(data: st.DataObject) -> None:
+    """Include forged parts: only bytes that match the announced digest are delivered, under their sender's name."""
     senders = "abc"
-    cuts = {name: [SplitMessage(data.draw(_messages), 20) for _ in range(2)] for name in senders}
+    splits = {name: [SplitMessage(data.draw(_messages), 20) for _ in range(2)] for name in senders}
     sent: list[tuple[str, bytes]] = []
     for name in senders:
-        for cut in cuts[name]:
-            if cut.count >= 2:
-                sent += [(name, cut.part(index)) for index in range(cut.count)]
+        for split in splits[name]:
+            if split.count >= 2:
+                sent += [(name, split.part(index)) for index in range(split.count)]
     for _ in range(data.draw(st.integers(0, 10))):
         name = data.draw(st.sampled_from(senders))
-        part = Part.FromString(data.draw(st.sampled_from(cuts[name])).part(0))
-        for field, value in data.draw(_lies).items():
+        part = Part.FromString(data.draw(st.sampled_from(splits[name])).part(0))
+        for field, value in data.draw(_forged_fields).items():
             setattr(part, field, value)
         sent.append((name, part.SerializeToString()))
     sent = data.draw(st.permutations(sent)) + sent
     received: list[tuple[str, bytes]] = []
-    named = {(name, Part.FromString(raw).message) for name, raw in sent}
+    announced = {(name, Part.FromString(raw).message) for name, raw in sent}
 
     async def receive(sender: str, raw: bytes | None) -> bytes:
         assert raw is not None
@@ -83,4 +83,4 @@ def test_what_is_handed_over_is_what_its_sender_cut_up_whatever_else_it_claims(d
 
     asyncio.run(run())
     for name, message in received:
-        assert (name, hashlib.sha256(message).digest()) in named
+        assert (name, hashlib.sha256(message).digest()) in announced

@@ -1,4 +1,4 @@
-"""For any d, c and ε, schemes cost the stated ε, the best is selected, and any floats give a record of length 1."""
+"""For any d, c and ε, schemes cost the stated ε, the best is selected, and any floats give a have length 1."""
 
 import math
 from decimal import Decimal, localcontext
@@ -19,16 +19,16 @@ ROWS = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, ma
 
 @given(FEATURES, CLASSES, EPSILONS, st.sampled_from(["laplace", "laplace-copies"]))
 @settings(deadline=None)
-def test_a_laplace_scale_pays_for_the_sensitivity(features: int, classes: int, epsilon: float, name: str) -> None:
-    one = scheme(name, features, classes, epsilon)
-    cost = Fraction(one.sensitivity, one.scale)  # type: ignore[attr-defined]
+def test_laplace_noise_costs_at_most_epsilon(features: int, classes: int, epsilon: float, name: str) -> None:
+    laplace = scheme(name, features, classes, epsilon)
+    cost = Fraction(laplace.sensitivity, laplace.scale)  # type: ignore[attr-defined]
     assert Fraction(epsilon) * (1 - Fraction(1, 2**12)) <= cost <= Fraction(epsilon)
-    assert one.unit >= features * 2**16  # type: ignore[attr-defined]
+    assert laplace.unit >= features * 2**16  # type: ignore[attr-defined]
 
 
 @given(st.integers(1, 5000), EPSILONS)
 @settings(max_examples=60, deadline=None)
-def test_a_cap_is_within_epsilon(dimension: int, epsilon: float) -> None:
+def test_the_best_cap_costs_less_than_epsilon(dimension: int, epsilon: float) -> None:
     cap = best_cap(dimension, epsilon)
     q = 0.5 if dimension == 1 else _tail(dimension, cap.gamma)[0]
     outside = 2**PROBABILITY_BITS - cap.inside
@@ -39,7 +39,7 @@ def test_a_cap_is_within_epsilon(dimension: int, epsilon: float) -> None:
 
 @given(FEATURES, CLASSES, EPSILONS)
 @settings(max_examples=60, deadline=None)
-def test_the_best_is_not_above_any_other(features: int, classes: int, epsilon: float) -> None:
+def test_the_best_scheme_has_the_smallest_error(features: int, classes: int, epsilon: float) -> None:
     chosen = select_scheme(features, classes, epsilon)
     for name in ("laplace-copies", "laplace", "privunit", "krr-privunit"):
         assert chosen.error <= scheme(name, features, classes, epsilon).error
@@ -47,7 +47,7 @@ def test_the_best_is_not_above_any_other(features: int, classes: int, epsilon: f
 
 
 @given(ROWS)
-def test_any_record_has_length_one(row: list[float]) -> None:
+def test_normalised_records_have_length_one(row: list[float]) -> None:
     units = l1_units(np.array(row), 2**24)
     total = sum(map(abs, units))
     assert total <= 2**24

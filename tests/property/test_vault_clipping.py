@@ -1,4 +1,4 @@
-"""Clipped rows: each moves a sum by at most the bound, in integers, for any row, whatever else is in the batch."""
+"""Clipped rows: each moves an integer sum by at most the bound, whatever else is in the batch."""
 
 import math
 
@@ -23,7 +23,7 @@ bounds = st.one_of(st.integers(1, 100), st.integers(1, 2**52))
 
 
 def squared_norms(units: Rows) -> list[int]:
-    """Exact."""
+    """Return the exact squared norm of each row."""
     return [sum(int(number) ** 2 for number in row) for row in units]
 
 
@@ -37,14 +37,14 @@ def test_no_row_exceeds_the_bound(rows: Rows, step: float, bound: int) -> None:
 
 
 @given(ordinary, steps, bounds)
-def test_a_row_keeps_its_direction_and_what_the_bound_leaves_of_its_length(rows: Rows, step: float, bound: int) -> None:
+def test_clipping_keeps_the_direction_and_shortens_only_as_needed(rows: Rows, step: float, bound: int) -> None:
     units = clip_to_grid(rows, step, bound)
     assert (units * rows >= 0).all()
     assert (np.abs(units) * step <= np.abs(rows)).all()
-    lengths, most = np.sqrt(((rows / step) ** 2).sum(axis=1)), math.sqrt(bound)
-    scales = np.minimum(1, most / np.maximum(lengths, most))[:, np.newaxis]
-    lost = np.abs(rows / step) * scales - np.abs(units)
-    assert (lost < 1 + np.abs(units) * 2.0**-18 + 1e-6).all()
+    lengths, limit = np.sqrt(((rows / step) ** 2).sum(axis=1)), math.sqrt(bound)
+    scales = np.minimum(1, limit / np.maximum(lengths, limit))[:, np.newaxis]
+    shortfall = np.abs(rows / step) * scales - np.abs(units)
+    assert (shortfall < 1 + np.abs(units) * 2.0**-18 + 1e-6).all()
 
 
 @given(ordinary, steps)
@@ -55,17 +55,17 @@ def test_a_row_within_the_bound_is_only_rounded_toward_zero(rows: Rows, step: fl
 
 
 @given(st.one_of(batches, ordinary), steps, bounds, st.randoms(use_true_random=False))
-def test_a_row_is_clipped_alike_in_any_company(
+def test_clipping_a_row_does_not_depend_on_the_batch(
     rows: Rows, step: float, bound: int, random: "np.random.Generator"
 ) -> None:
     order = list(range(len(rows)))
     random.shuffle(order)
-    whole = clip_to_grid(rows, step, bound)
-    assert clip_to_grid(rows[order], step, bound).tobytes() == whole[order].tobytes()
-    assert clip_to_grid(np.asfortranarray(rows), step, bound).tobytes() == whole.tobytes()
+    expected = clip_to_grid(rows, step, bound)
+    assert clip_to_grid(rows[order], step, bound).tobytes() == expected[order].tobytes()
+    assert clip_to_grid(np.asfortranarray(rows), step, bound).tobytes() == expected.tobytes()
     for i in range(len(rows)):
-        assert clip_to_grid(rows[i : i + 1], step, bound).tobytes() == whole[i : i + 1].tobytes()
-        assert clip_to_grid(rows[i:], step, bound).tobytes() == whole[i:].tobytes()
+        assert clip_to_grid(rows[i : i + 1], step, bound).tobytes() == expected[i : i + 1].tobytes()
+        assert clip_to_grid(rows[i:], step, bound).tobytes() == expected[i:].tobytes()
 
 
 @given(batches, steps)
@@ -79,8 +79,8 @@ def test_a_row_that_is_not_finite_counts_as_zero(rows: Rows, step: float) -> Non
 
 
 @given(st.integers(0, 2**32), st.integers(2**25, 2**26), st.integers(1, 2))
-def test_a_hair_above_the_bound_is_above_it(seed: int, root: int, width: int) -> None:
-    """Scaling in floating point can end on the next integer: the bound is root² less one."""
+def test_rounding_never_exceeds_the_bound(seed: int, root: int, width: int) -> None:
+    """Use root² - 1 as the bound, because scaling in floating point can round up to the next integer."""
     rows = np.random.default_rng(seed).uniform(1e9, 1e12, size=(500, width))
     rows[:, 1:] = 0
     assert max(squared_norms(clip_to_grid(rows, 1.0, root**2 - 1))) <= root**2 - 1

@@ -1,4 +1,4 @@
-"""Whole vault without noise: one record more moves the sum by its own clipped gradient, exactly."""
+"""Vault without noise: adding a record moves the sum by exactly that record's clipped gradient."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ from sottovoce.vault.terms.gradients import GradientTerms
 CLIP = 0.7
 
 
-def total(records: Records, kernel: Softmax, point: NDArray[np.float64]) -> NDArray[np.int64]:
+def clipped_sum(records: Records, kernel: Softmax, point: NDArray[np.float64]) -> NDArray[np.int64]:
     """Σ clipped gradients in grid units, int64[P]."""
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
     vault = build(
@@ -43,13 +43,13 @@ def test_one_record_moves_the_sum_by_its_own_clipped_gradient(
     records = Records(rng.normal(size=(count, features)) * scale, rng.integers(0, classes, count))
     bound = exact_sum(clip=CLIP, size=1).clip_squared
     assert bound is not None
-    whole = total(records, kernel, point)
-    for gone in {0, count // 2, count - 1}:
-        rest = Records(np.delete(records.features, gone, axis=0), np.delete(records.labels, gone))
-        alone = Records(records.features[gone : gone + 1], records.labels[gone : gone + 1])
-        moved = whole - total(rest, kernel, point)
-        assert sum(int(number) ** 2 for number in moved) <= bound
-        np.testing.assert_array_equal(moved, total(alone, kernel, point))
+    full_sum = clipped_sum(records, kernel, point)
+    for removed in {0, count // 2, count - 1}:
+        rest = Records(np.delete(records.features, removed, axis=0), np.delete(records.labels, removed))
+        single = Records(records.features[removed : removed + 1], records.labels[removed : removed + 1])
+        difference = full_sum - clipped_sum(rest, kernel, point)
+        assert sum(int(number) ** 2 for number in difference) <= bound
+        np.testing.assert_array_equal(difference, clipped_sum(single, kernel, point))
 
 
 @given(st.integers(0, 2**32))
@@ -60,5 +60,5 @@ def test_a_long_gradient_moves_the_sum_by_almost_the_bound(seed: int) -> None:
     records = Records(rng.normal(size=(1, 5)) * 1e3, rng.integers(0, 3, 1))
     bound = exact_sum(clip=CLIP, size=1).clip_squared
     assert bound is not None
-    moved = total(records, kernel, np.zeros(15))
-    assert 0.9999 * bound <= sum(int(number) ** 2 for number in moved) <= bound
+    difference = clipped_sum(records, kernel, np.zeros(15))
+    assert 0.9999 * bound <= sum(int(number) ** 2 for number in difference) <= bound

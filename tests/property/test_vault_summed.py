@@ -1,4 +1,4 @@
-"""Kernels that clip and sum: with their full allowed error, two neighbours are no farther apart than is paid for."""
+"""Kernels that clip and sum: even with their maximum error, neighbours' sums differ by at most the charge."""
 
 from dataclasses import dataclass
 
@@ -25,8 +25,8 @@ CLIP, ERROR = 0.7, 2.0**-12
 
 
 @dataclass(frozen=True, slots=True)
-class Summing(PerExample):
-    """Softmax regression whose sums are wrong by all that it states, and how depends on how many there are."""
+class WorstCaseKernel(PerExample):
+    """Softmax regression whose sums have the maximum stated error, which depends on the number of records."""
 
     features: int
     classes: int
@@ -63,10 +63,10 @@ class Summing(PerExample):
         return total + wrong / np.linalg.norm(wrong) * ERROR * clip if np.isfinite(clip) else total
 
 
-def released(records: Records, terms: GradientTerms | NormalisedTerms, point: Floats) -> NDArray[np.int64]:
+def release_sum(records: Records, terms: GradientTerms | NormalisedTerms, point: Floats) -> NDArray[np.int64]:
     """The sum in grid units, without noise."""
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
-    kernel = Summing(records.features.shape[1], 3)
+    kernel = WorstCaseKernel(records.features.shape[1], 3)
     vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(1))
     answer = vault.answer(Query("clipd2p", "gradient", 0, point))
     vault.close()
@@ -76,9 +76,9 @@ def released(records: Records, terms: GradientTerms | NormalisedTerms, point: Fl
 
 @given(features=st.integers(1, 40), count=st.integers(1, 60), seed=st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
-def test_neighbours_are_as_far_apart_as_is_paid_at_most(features: int, count: int, seed: int) -> None:
+def test_neighbouring_sums_differ_by_at_most_the_charge(features: int, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kernel, point = Summing(features, 3), rng.normal(size=features * 3)
+    kernel, point = WorstCaseKernel(features, 3), rng.normal(size=features * 3)
     records = Records(rng.normal(size=(count, features)) * 10, rng.integers(0, 3, count))
     rest = Records(records.features[1:], records.labels[1:])
     mechanism = calibrate(
@@ -90,57 +90,59 @@ def test_neighbours_are_as_far_apart_as_is_paid_at_most(features: int, count: in
         sum(np.trunc(row[0] / mechanism.step) for row in program.compute(Query("x", "gradient", 0, point), held))
         for held in (records, rest)
     ]
-    moved = np.asarray(units[0] - units[1])
-    assert (moved**2).sum() <= mechanism.sensitivity_squared
-    # Nor is much more paid than the clip: a fifth of a percent, and the rounding of a coarse grid.
+    difference = np.asarray(units[0] - units[1])
+    assert (difference**2).sum() <= mechanism.sensitivity_squared
+    # The charge exceeds the clip by at most 0.2 %, plus the rounding of a coarse grid.
     assert mechanism.sensitivity_squared <= (1.002 * CLIP / mechanism.step + np.sqrt(kernel.size) + 2) ** 2
 
 
-def test_the_sum_is_the_kernels_own() -> None:
+def test_the_vault_releases_the_kernel_s_own_sum() -> None:
     rng = np.random.default_rng(3)
     records, point = Records(rng.normal(size=(50, 4)), rng.integers(0, 3, 50)), rng.normal(size=12)
-    own = Summing(4, 3).clipped_gradient_sum(point, records.features, records.labels, CLIP)
+    kernel_sum = WorstCaseKernel(4, 3).clipped_gradient_sum(point, records.features, records.labels, CLIP)
     step = 2.0 ** (int(np.floor(np.log2(CLIP))) - 24)
-    np.testing.assert_array_equal(released(records, GradientTerms("clipd2p", 1, CLIP), point), np.trunc(own / step))
-    # Nothing is clipped where nothing shall be.
-    far = records.features * 100
-    whole = Softmax(4, 3).clipped_gradient_sum(point, far, records.labels, np.inf)
-    unclipped = released(Records(far, records.labels), GradientTerms("push-sum", 1, None), point)
-    np.testing.assert_array_equal(unclipped, np.trunc(whole * 2.0**30))
-    # A threshold that moves: the sum in units of it.
-    halved = released(records, NormalisedTerms(GradientTerms("clipd2p", 1, 1.0), "decay"), np.append(point, CLIP))
-    np.testing.assert_array_equal(halved, np.trunc(own / CLIP / 2.0**-24))
+    np.testing.assert_array_equal(
+        release_sum(records, GradientTerms("clipd2p", 1, CLIP), point), np.trunc(kernel_sum / step)
+    )
+    # Without a threshold, nothing is clipped.
+    scaled = records.features * 100
+    unclipped_sum = Softmax(4, 3).clipped_gradient_sum(point, scaled, records.labels, np.inf)
+    unclipped = release_sum(Records(scaled, records.labels), GradientTerms("push-sum", 1, None), point)
+    np.testing.assert_array_equal(unclipped, np.trunc(unclipped_sum * 2.0**30))
+    # With a varying threshold, the sum is in units of the threshold.
+    halved = release_sum(records, NormalisedTerms(GradientTerms("clipd2p", 1, 1.0), "decay"), np.append(point, CLIP))
+    np.testing.assert_array_equal(halved, np.trunc(kernel_sum / CLIP / 2.0**-24))
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, 1e-300, 1e300, np.inf, np.nan])
-def test_a_threshold_at_which_floats_cannot_clip_is_refused(threshold: float) -> None:
+def test_thresholds_beyond_float_precision_are_refused(threshold: float) -> None:
     records = Records(np.ones((2, 4)), np.array([0, 1]))
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
     terms = NormalisedTerms(GradientTerms("clipd2p", 1, 1.0), "decay")
-    vault = build(records=records, kernel=Summing(4, 3), terms=terms, ledger=ledger, noise=SeededNoise(1))
+    vault = build(records=records, kernel=WorstCaseKernel(4, 3), terms=terms, ledger=ledger, noise=SeededNoise(1))
     answer = vault.answer(Query("clipd2p", "gradient", 0, np.append(np.zeros(12), threshold)))
     vault.close()
     assert isinstance(answer, Refused)
 
 
-def test_more_records_than_the_error_holds_for_are_refused() -> None:
-    many = Records(np.zeros((MAX_SUMMED + 1, 1)), np.zeros(MAX_SUMMED + 1, dtype=np.int64))
+def test_more_records_than_the_error_bound_covers_are_refused() -> None:
+    records = Records(np.zeros((MAX_SUMMED + 1, 1)), np.zeros(MAX_SUMMED + 1, dtype=np.int64))
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
     with pytest.raises(DataError, match="at most 524288 records"):
         build(
-            records=many,
-            kernel=Summing(1, 3),
+            records=records,
+            kernel=WorstCaseKernel(1, 3),
             terms=GradientTerms("clipd2p", 1, CLIP),
             ledger=ledger,
             noise=SeededNoise(1),
         )
 
 
-def test_a_sampled_sum_pays_for_its_error_too() -> None:
+def test_a_sampled_sum_s_charge_includes_the_error() -> None:
     law = {"clip": CLIP, "size": 400, "releases": 10, "epsilon": 1.0, "delta": 1e-5}
     rate = {"neighbouring": "add-remove", "batch": 8, "of": 64}
     mechanism, event = calibrate_sampled(**law, **rate, sum_error=ERROR)  # type: ignore[arg-type]
-    moved = (1 + 2 * ERROR) * CLIP / mechanism.step + np.sqrt(400)
+    difference = (1 + 2 * ERROR) * CLIP / mechanism.step + np.sqrt(400)
     assert mechanism.is_presummed
-    assert mechanism.clip_squared >= moved**2
+    assert mechanism.clip_squared >= difference**2
     assert event.sensitivity_squared == mechanism.clip_squared

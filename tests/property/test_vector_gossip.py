@@ -12,7 +12,7 @@ LOW = st.integers(0, 3)
 
 
 @st.composite
-def circumstances(draw: st.DrawFn) -> dict[str, Any]:
+def engine_options(draw: st.DrawFn) -> dict[str, Any]:
     low = draw(LOW)
     return {
         "topology": draw(st.sampled_from(["uniform", "ring", "exponential", "newscast"])),
@@ -22,17 +22,19 @@ def circumstances(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def merging_only(weights: NDArray[Any], steps: NDArray[np.int64], records: NDArray[Any]) -> tuple[Any, Any]:
+def merge_without_training(weights: NDArray[Any], steps: NDArray[np.int64], records: NDArray[Any]) -> tuple[Any, Any]:
     return weights, steps + 1
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(2, 40), st.integers(1, 12), circumstances())
-def test_merging_leaves_the_hull_of_all_models_and_counts_on(nodes: int, cycles: int, how: dict[str, Any]) -> None:
-    state = TravellingModels(np.zeros((nodes, 1, 3), dtype=np.float32), merging_only)
+@given(st.integers(2, 40), st.integers(1, 12), engine_options())
+def test_merged_models_stay_within_the_initial_range_and_steps_add_up(
+    nodes: int, cycles: int, options: dict[str, Any]
+) -> None:
+    state = TravellingModels(np.zeros((nodes, 1, 3), dtype=np.float32), merge_without_training)
     state.weights[:] = np.random.default_rng(0).normal(size=state.weights.shape)
     low, high = state.weights.min(axis=0), state.weights.max(axis=0)
-    engine = Engine(state, **how)
+    engine = Engine(state, **options)
     for _ in range(cycles):
         before = state.steps.copy()
         engine.step()
@@ -46,14 +48,14 @@ def test_merging_leaves_the_hull_of_all_models_and_counts_on(nodes: int, cycles:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(2, 130), st.integers(1, 10), circumstances())
-def test_stores_only_grow_and_every_copy_is_counted(nodes: int, cycles: int, how: dict[str, Any]) -> None:
+@given(st.integers(2, 130), st.integers(1, 10), engine_options())
+def test_stores_never_shrink_and_every_copy_is_counted(nodes: int, cycles: int, options: dict[str, Any]) -> None:
     stores = RecordStores(nodes)
-    engine = Engine(stores, **how)
+    engine = Engine(stores, **options)
     for _ in range(cycles):
         before = stores.bits.copy()
         engine.step()
         assert np.array_equal(stores.bits & before, before)
-    held = np.array([stores.stored_owners(node) for node in range(nodes)])
-    assert held.diagonal().all()
-    assert held.sum() == nodes + stores.transferred_records
+    stored = np.array([stores.stored_owners(node) for node in range(nodes)])
+    assert stored.diagonal().all()
+    assert stored.sum() == nodes + stores.transferred_records

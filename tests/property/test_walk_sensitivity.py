@@ -1,4 +1,4 @@
-"""Replacement of one record: it moves a sum of gradients by at most 2, in the norm that its noise is charged for."""
+"""Replacement of a record: it moves a gradient sum by at most 2, in the norm of the noise that is charged."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ EPSILON = 1.0
 
 
 def release(records: Records, point: NDArray[np.float64], classes: int, model: str, law: str) -> NDArray[np.int64]:
-    """What the vault releases with one seed's noise, int64[copies, d]."""
+    """Return the vault's release with one seed's noise, int64[copies, d]."""
     ledger = Ledger.in_memory("meter-17", Budget(EPSILON, 1e-5, "record", "replace-one"))
     features = records.features.shape[1]
     terms = WalkTerms("gradient-walk", model, features, classes, (EPSILON,), law, "declared")  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def release(records: Records, point: NDArray[np.float64], classes: int, model: s
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=80, deadline=None)
-def test_a_record_replaced(
+def test_replacing_a_record_moves_the_release_by_at_most_the_charge(
     features: int, classes: int, count: int, scale: float, size: float, model: str, law: str, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -47,27 +47,33 @@ def test_a_record_replaced(
     point = rng.normal(size=copies * features) * size
     records = Records(rng.normal(size=(count, features)) * scale, rng.integers(0, classes, count))
     rows, labels = records.features.copy(), records.labels.copy()
-    place = int(rng.integers(0, count))
-    rows[place] = rng.normal(size=features) * rng.choice([0.0, 1.0, 1e100])
-    labels[place] = rng.integers(0, classes)
-    moved = release(records, point, classes, model, law) - release(Records(rows, labels), point, classes, model, law)
+    index = int(rng.integers(0, count))
+    rows[index] = rng.normal(size=features) * rng.choice([0.0, 1.0, 1e100])
+    labels[index] = rng.integers(0, classes)
+    difference = release(records, point, classes, model, law) - release(
+        Records(rows, labels), point, classes, model, law
+    )
     unit = 2 ** (16 + max(0, (features - 1).bit_length()))
-    assert sum(int(number) for number in np.abs(moved).max(axis=0)) <= 2 * unit, (
+    assert sum(int(number) for number in np.abs(difference).max(axis=0)) <= 2 * unit, (
         "Σ_j max_k, what `joint` is charged for"
     )
-    assert all(sum(map(int, copy)) <= 2 * unit for copy in np.abs(moved)), "each copy, what `copies` is charged for"
+    assert all(sum(map(int, copy)) <= 2 * unit for copy in np.abs(difference)), (
+        "each copy, what `copies` is charged for"
+    )
 
 
 @given(st.integers(3, 12))
 @settings(max_examples=10, deadline=None)
-def test_the_bounds_are_attained(classes: int) -> None:
-    """At the model 0, by records without a common feature: 2c in L1 over all copies, 2 in the joint norm."""
-    one, other = (Records(np.array([row]), np.array([0])) for row in ([1.0, 0.0], [0.0, 1.0]))
+def test_extremal_records_attain_the_bounds(classes: int) -> None:
+    """Use the zero model and records without a common feature: 2c in L1 over all copies, 2 in the joint norm."""
+    first, second = (Records(np.array([row]), np.array([0])) for row in ([1.0, 0.0], [0.0, 1.0]))
     point = np.zeros(2 * classes)
-    moved = release(one, point, classes, "pegasos", "joint") - release(other, point, classes, "pegasos", "joint")
+    difference = release(first, point, classes, "pegasos", "joint") - release(
+        second, point, classes, "pegasos", "joint"
+    )
     unit = 2**17
-    assert np.abs(moved).sum() == 2 * classes * unit
-    assert np.abs(moved).max(axis=0).sum() == 2 * unit
+    assert np.abs(difference).sum() == 2 * classes * unit
+    assert np.abs(difference).max(axis=0).sum() == 2 * unit
 
 
 @given(
@@ -77,13 +83,13 @@ def test_the_bounds_are_attained(classes: int) -> None:
     st.integers(0, 2**32),
 )
 @settings(max_examples=150, deadline=None)
-def test_rows_of_any_length_are_held_to_the_bound(copies: int, features: int, length: float, seed: int) -> None:
+def test_rows_of_any_length_stay_within_the_bound(copies: int, features: int, length: float, seed: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(3, copies, features))
     with np.errstate(all="ignore"):
         rows[1] *= length / np.abs(rows[1]).max(axis=0).sum()
     units = bound_to_grid(rows, -20)
-    alone = np.concatenate([bound_to_grid(row[np.newaxis], -20) for row in rows])
-    assert np.array_equal(units, alone), "what is done to a row depends on that row alone"
+    separately = np.concatenate([bound_to_grid(row[np.newaxis], -20) for row in rows])
+    assert np.array_equal(units, separately), "each row is processed independently"
     assert (np.abs(units).max(axis=1).sum(axis=1) <= 2**20).all()
     if length <= 1:
-        assert np.array_equal(units[1], np.trunc(rows[1] * 2**20)), "what is within the bound is only rounded"
+        assert np.array_equal(units[1], np.trunc(rows[1] * 2**20)), "rows within the bound are only rounded"

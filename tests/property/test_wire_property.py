@@ -10,7 +10,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, seal, unseal
 
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 
 Devices = tuple[Identity, Identity]
 
@@ -45,24 +45,24 @@ def _sealed(devices: Devices, share: PushSumShare, incarnation: int, sequence: i
 
 def _receive(devices: Devices, raw: bytes) -> PushSumShare:
     opened = unseal(raw, fleet="fleet", recipient=devices[1].node_id)
-    return share_of(decode(opened.payload_type, opened.payload))
+    return as_push_sum_share(decode(opened.payload_type, opened.payload))
 
 
 @given(share=shares, incarnation=st.integers(0, 2**64 - 1), sequence=counters)
-def test_every_share_arrives_as_it_was_sent(
+def test_shares_survive_the_round_trip_unchanged(
     devices: Devices, share: PushSumShare, incarnation: int, sequence: int
 ) -> None:
     raw = _sealed(devices, share, incarnation, sequence)
     opened = unseal(raw, fleet="fleet", recipient=devices[1].node_id)
     assert (opened.sender, opened.incarnation, opened.sequence) == (devices[0].node_id, incarnation, sequence)
-    received = share_of(decode(opened.payload_type, opened.payload))
+    received = as_push_sum_share(decode(opened.payload_type, opened.payload))
     assert np.array_equal(received.numerator, share.numerator)
     assert received.weight == share.weight
 
 
 @settings(max_examples=10, deadline=None)
 @given(share=shares, incarnation=counters, sequence=counters)
-def test_no_bit_can_be_flipped(devices: Devices, share: PushSumShare, incarnation: int, sequence: int) -> None:
+def test_flipping_any_bit_is_detected(devices: Devices, share: PushSumShare, incarnation: int, sequence: int) -> None:
     raw = _sealed(devices, share, incarnation, sequence)
     for bit in range(8 * len(raw)):
         altered = bytearray(raw)
@@ -73,7 +73,7 @@ def test_no_bit_can_be_flipped(devices: Devices, share: PushSumShare, incarnatio
 
 @settings(max_examples=20)
 @given(share=shares, extra=st.binary(min_size=1))
-def test_nothing_can_be_cut_off_or_added(devices: Devices, share: PushSumShare, extra: bytes) -> None:
+def test_truncation_and_padding_are_detected(devices: Devices, share: PushSumShare, extra: bytes) -> None:
     raw = _sealed(devices, share, 1, 1)
     for altered in (*(raw[:length] for length in range(len(raw))), raw + extra, extra + raw):
         with pytest.raises(MessageRefused):
@@ -81,7 +81,7 @@ def test_nothing_can_be_cut_off_or_added(devices: Devices, share: PushSumShare, 
 
 
 @given(raw=st.binary(max_size=500))
-def test_arbitrary_bytes_are_refused_and_nothing_else(devices: Devices, raw: bytes) -> None:
+def test_arbitrary_bytes_are_refused(devices: Devices, raw: bytes) -> None:
     with pytest.raises(MessageRefused):
         _receive(devices, raw)
 
@@ -89,7 +89,7 @@ def test_arbitrary_bytes_are_refused_and_nothing_else(devices: Devices, raw: byt
 @given(payload=st.binary(max_size=200))
 def test_an_arbitrary_payload_is_a_share_within_limits_or_refused(payload: bytes) -> None:
     try:
-        share = share_of(decode("push-sum-share/1", payload))
+        share = as_push_sum_share(decode("push-sum-share/1", payload))
     except MessageRefused:
         return
     assert 0 < share.weight <= MAX_WEIGHT

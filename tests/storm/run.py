@@ -9,7 +9,7 @@ from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
 
-from tests.storm.beside import Beside
+from tests.storm.extra_faults import ExtraFaults
 from tests.storm.weather import Weather
 
 _SLOWEST = 4
@@ -42,47 +42,48 @@ class Outcome:
     releases: int = 0
 
 
-def played(weather: Weather) -> Outcome:
-    """Play a run, with every law of the simulator asserted after every event, and examine the result."""
+def play(weather: Weather) -> Outcome:
+    """Play a run, asserting every invariant of the simulator after every event, and examine the result."""
     try:
-        made = plan(weather.options())
-        beside = Beside(made, weather.liar, plan(weather.options(later=True)) if weather.later else None)
-        report = memory.run(made, Watcher(), weather=beside)
-    except NetworkError:  # no device with a model was left, which a storm may cause
+        run_plan = plan(weather.options())
+        extra_faults = ExtraFaults(run_plan, weather.liar, plan(weather.options(later=True)) if weather.later else None)
+        report = memory.run(run_plan, Watcher(), weather=extra_faults)
+    except NetworkError:  # no device with a model is left, which a storm may cause
         return Outcome(weather, "")
     except Exception as error:  # noqa: BLE001 - every error is a complaint
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(weather, f"{type(error).__name__}: {error} ({last.filename.rpartition('/')[2]}:{last.lineno})")
     document = report.document()
-    return Outcome(weather, _wrong(weather, document), document["traffic"]["messages"], document["privacy"]["releases"])
+    messages, releases = document["traffic"]["messages"], document["privacy"]["releases"]
+    return Outcome(weather, _find_complaint(weather, document), messages, releases)
 
 
-def _wrong(weather: Weather, document: dict) -> str:  # type: ignore[type-arg]
+def _find_complaint(weather: Weather, document: dict) -> str:  # type: ignore[type-arg]
     loss, privacy = document["final"]["loss_mean"], document["privacy"]
-    promised, spent = privacy["epsilon"], privacy["spent_epsilon_max"]
+    budget, spent = privacy["epsilon"], privacy["spent_epsilon_max"]
     if not (math.isfinite(loss) and loss < _LARGEST_LOSS):
         return f"a model went out of bounds: its loss is {loss}"
     if not privacy["ledgers_agree"]:
         return "a ledger does not agree with what was released"
-    if promised is not None and spent is not None and spent > promised:
-        return f"ε {spent} was spent of {promised}"
-    least = 1 if weather.mixing == _SUMS_ALONE else 0
-    at_work = [one for one in document["agents"] if one["alive"] and one["cycles"] >= least]
+    if budget is not None and spent is not None and spent > budget:
+        return f"ε {spent} was spent of {budget}"
+    minimum_cycles = 1 if weather.mixing == _SUMS_ALONE else 0
+    active = [agent for agent in document["agents"] if agent["alive"] and agent["cycles"] >= minimum_cycles]
     slowest = _SLOWEST + weather.options().faults.vault
-    late = [one for one in at_work if one["cycles"] * slowest < weather.cycles]
-    if late:
-        return f"{late[0]['id']} is stuck: it has had {late[0]['cycles']} of {weather.cycles} cycles, and others wait"
+    stuck = [agent for agent in active if agent["cycles"] * slowest < weather.cycles]
+    if stuck:
+        return f"{stuck[0]['id']} is stuck after {stuck[0]['cycles']} of {weather.cycles} cycles, and others wait"
     return ""
 
 
-def shrunk(outcome: Outcome) -> Outcome:
+def shrink(outcome: Outcome) -> Outcome:
     """Look for an equal complaint with fewer faults, in case not all are needed."""
     smaller = True
     while smaller:
         smaller = False
         for kind in outcome.weather.kinds:
-            less = played(outcome.weather.without(kind))
-            if less.complaint and less.complaint[:20] == outcome.complaint[:20]:
-                outcome, smaller = less, True
+            candidate = play(outcome.weather.without(kind))
+            if candidate.complaint and candidate.complaint[:20] == outcome.complaint[:20]:
+                outcome, smaller = candidate, True
                 break
     return outcome

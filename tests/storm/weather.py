@@ -9,7 +9,7 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 
-from tests.storm.beside import CELL_LIARS
+from tests.storm.extra_faults import CELL_LIARS
 
 LEARNERS = tuple(sorted(ALGORITHMS))
 _MIXINGS = ("pairwise", "push-sum", "contributions")

@@ -13,7 +13,7 @@ from sottovoce.wire import decode_receipt, seal
 from sottovoce.wire.v1.envelope_pb2 import PushSumShare
 
 from tests.support.devices import Device, kernel
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 WEIGHT_ONE = 2**40
 
@@ -81,7 +81,7 @@ class Attacker:
 
     def raw(self, envelope: bytes) -> bytes:
         """Call the target with an envelope that it accepts, and return its answer."""
-        answer: bytes = self._channel.unary_unary(METHOD)(envelope, timeout=PATIENCE)
+        answer: bytes = self._channel.unary_unary(METHOD)(envelope, timeout=TIMEOUT)
         return answer
 
     def deliver(self, raw: bytes, method: str = METHOD) -> Outcome:
@@ -92,7 +92,7 @@ class Attacker:
 def call_once(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
     """Make one call over any channel."""
     try:
-        receipt = decode_receipt(channel.unary_unary(method)(raw, timeout=PATIENCE))
+        receipt = decode_receipt(channel.unary_unary(method)(raw, timeout=TIMEOUT))
         return Outcome(receipt.duplicate, details=receipt.refused)
     except grpc.RpcError as error:
         return Outcome(None, error.code(), error.details() or "")

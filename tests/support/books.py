@@ -1,7 +1,7 @@
 """Books of a stopped fleet: what each device holds, what is in transit, and what its ledger records as contributed.
 
-Push-sum conserves mass: the numerators and weights of all devices, with the shares sent and not yet applied, add up to
-what was put in, to the last bit. Read from the files alone, after the processes have ended.
+Push-sum conserves mass: the numerators and weights of all devices, plus the shares that were sent but not yet applied,
+equal the total contributions, to the last bit. The books are read from files alone, after the processes have ended.
 """
 
 import sqlite3
@@ -23,7 +23,7 @@ from sottovoce.wire import decode, unseal
 from sottovoce.wire.v1.state_pb2 import PushSumState
 
 from tests.support.devices import Device, kernel
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +43,26 @@ class Books:
     joined: int
 
     @property
-    def balance(self) -> bool:
+    def are_balanced(self) -> bool:
         return self.weight == self.joined and bool(np.array_equal(self.numerator, -self.contributed))
 
 
 def books(devices: Sequence[Device]) -> Books:
-    """Sum over all devices. No process may be running."""
+    """Add up the books of all devices. No process may be running."""
     size = kernel().size
     numerator, contributed, weight = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), 0
-    observed = {device.id: _seen(device) for device in devices}
+    observed = {device.id: _applied_sequences(device) for device in devices}
     for device in devices:
-        state, outbox = _stored(device)
+        state, outbox = _read_state(device)
         numerator += read_numerator(state)
         weight += state.weight
         for recipient, raw in outbox:
             opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
             if opened.sequence > observed[recipient].get(device.id, 0):
-                share = share_of(decode(opened.payload_type, opened.payload))
+                share = as_push_sum_share(decode(opened.payload_type, opened.payload))
                 numerator += share.numerator
                 weight += share.weight
-        contributed += _contributed(device, state.step)
+        contributed += _sum_contributions(device, state.step)
     return Books(numerator, weight, contributed, len(devices) * WEIGHT_ONE)
 
 
@@ -76,20 +76,20 @@ def spending(device: Device) -> Spending:
         ledger.close()
 
 
-def _stored(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
+def _read_state(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         (raw,) = connection.execute("SELECT state FROM learner").fetchone()
         outbox = connection.execute("SELECT recipient, parcel FROM outbox").fetchall()
     return PushSumState.FromString(raw), outbox
 
 
-def _seen(device: Device) -> dict[str, int]:
+def _applied_sequences(device: Device) -> dict[str, int]:
     """Return the last applied share's sequence number, by sender; a permanently refused share remains its sender's."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         return dict(connection.execute("SELECT sender, sequence - (refused != '') FROM seen").fetchall())
 
 
-def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
+def _sum_contributions(device: Device, steps: int) -> NDArray[np.int64]:
     """Return the sum of the contributions of the releases that the device's state records as applied."""
     config = load(device.config)
     schedule = build_schedule(config, kernel().size)
@@ -99,8 +99,8 @@ def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
         for slot in range(steps):
             stored = ledger.stored_release(Query(schedule.learner, "gradient", slot, np.zeros(0)).id)
             assert stored is not None, "applied releases are in the ledger"
-            asking = LearnerState(total, WEIGHT_ONE, step=slot)
-            total += contribution(schedule, asking, np.frombuffer(stored.value, dtype="<i8"), 2.0**stored.exponent)
+            state = LearnerState(total, WEIGHT_ONE, step=slot)
+            total += contribution(schedule, state, np.frombuffer(stored.value, dtype="<i8"), 2.0**stored.exponent)
     finally:
         ledger.close()
     return total

@@ -127,10 +127,10 @@ def new_device(
 ) -> Device:
     """Make a device with records and a ledger, not yet configured."""
     identity = join(fleet, state, Budget(epsilon, 1e-5, "record", neighbouring), validity)
-    return Device(state, identity, free_port()).hold(*some_records(records, seed))
+    return Device(state, identity, free_port()).hold(*draw_records(records, seed))
 
 
-def some_records(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def draw_records(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Draw records of three classes that a linear model separates, each feature within [0, 1]."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, CLASSES, count)
@@ -139,7 +139,7 @@ def some_records(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np
 
 def accuracy(model: NDArray[np.float64]) -> float:
     """Return the accuracy of a model on records of the same kind that no device holds."""
-    features, labels = some_records(600, 2**31)
+    features, labels = draw_records(600, 2**31)
     bounds = (np.zeros(FEATURES), np.ones(FEATURES))
     predicted = kernel().predict(model[np.newaxis], apply("centred-unit", features, bounds))
     return float((predicted == labels).mean())

@@ -53,14 +53,18 @@ class DiskRecorder:
         self._system = library.sqlite3_vfs_find(None)
         system = self._system.contents
         self._open_directory = c.OpenDirectory(system.get_system_call(self._system, b"openDirectory"))
-        self._callbacks = [c.Open(self._opened), c.Delete(self._deleted), c.OpenDirectory(self._directory_opened)]
+        self._callbacks = [
+            c.Open(self._record_open),
+            c.Delete(self._record_delete),
+            c.OpenDirectory(self._record_directory_open),
+        ]
         system.set_system_call(self._system, b"openDirectory", cast(self._callbacks[2], c_void_p))
         self._recording = c.FileSystem.from_buffer_copy(system)
         self._recording.name = b"recorder"
         self._recording.open, self._recording.delete = self._callbacks[:2]
         library.sqlite3_vfs_register(pointer(self._recording), 1)
 
-    def _opened(self, vfs: int, address: int | None, file: int, flags: int, found: int | None) -> int:
+    def _record_open(self, vfs: int, address: int | None, file: int, flags: int, found: int | None) -> int:
         path = string_at(address) if address else None  # a null address is a temporary file
         new = path is not None and not _exists(path)
         code = int(self._system.contents.open(vfs, address, file, flags, found))
@@ -79,30 +83,31 @@ class DiskRecorder:
             methods = c.Methods.from_buffer_copy(original.contents)
             write, truncate, sync = methods.write, methods.truncate, methods.sync
 
-            def written(file: int, data: int, length: int, place: int) -> int:
+            def record_write(file: int, data: int, length: int, place: int) -> int:
                 self._note("write", self._names[file], place, string_at(data, length))
                 return int(write(file, data, length, place))
 
-            def truncated(file: int, length: int) -> int:
+            def record_truncate(file: int, length: int) -> int:
                 self._note("truncate", self._names[file], length)
                 return int(truncate(file, length))
 
-            def synced(file: int, flags: int) -> int:
+            def record_sync(file: int, flags: int) -> int:
                 code = int(sync(file, flags))
                 self._note("sync", self._names[file])
                 return code
 
             table = c.Methods.from_buffer_copy(methods)
-            table.write, table.truncate, table.sync = c.Write(written), c.Truncate(truncated), c.Sync(synced)
+            table.write, table.truncate = c.Write(record_write), c.Truncate(record_truncate)
+            table.sync = c.Sync(record_sync)
             self._tables[address] = table
         return self._tables[address]
 
-    def _deleted(self, vfs: int, path: bytes, sync: int) -> int:
+    def _record_delete(self, vfs: int, path: bytes, sync: int) -> int:
         if _exists(path):
             self._note("delete", path)
         return int(self._system.contents.delete(vfs, path, sync))  # SQLite opens the directory if it is to be synced
 
-    def _directory_opened(self, path: bytes, descriptor: Any) -> int:
+    def _record_directory_open(self, path: bytes, descriptor: Any) -> int:
         """Record a sync of names: SQLite opens a file's directory only for fsync."""
         code = int(self._open_directory(path, descriptor))
         if self._name(path) is not None:
@@ -110,7 +115,7 @@ class DiskRecorder:
         return code
 
     def _record_os(self) -> None:
-        def recorded(name: str, note: Callable[..., None]) -> None:
+        def wrap_function(name: str, note: Callable[..., None]) -> None:
             original = getattr(os, name)
 
             def act(*args: Any, **options: Any) -> Any:
@@ -120,20 +125,20 @@ class DiskRecorder:
 
             setattr(os, name, act)
 
-        def synced(descriptor: int) -> None:
+        def record_sync(descriptor: int) -> None:
             path = Path(f"/proc/self/fd/{descriptor}").readlink()
             if path == self._directory:
                 self.operations.append(Operation("sync names", ""))
             else:
                 self._note("sync", path)
 
-        def renamed(old: str, new: str) -> None:
+        def record_rename(old: str, new: str) -> None:
             self._note("rename", old, target=Path(new).name)
 
-        recorded("fsync", synced)
-        recorded("rename", renamed)
-        recorded("replace", renamed)
-        recorded("unlink", lambda path: self._note("delete", path))
+        wrap_function("fsync", record_sync)
+        wrap_function("rename", record_rename)
+        wrap_function("replace", record_rename)
+        wrap_function("unlink", lambda path: self._note("delete", path))
 
 
 def _exists(path: bytes) -> bool:

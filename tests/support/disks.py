@@ -13,17 +13,17 @@ import pytest
 from sottovoce.errors import NetworkError
 from sottovoce.identity import Fleet
 
-from tests.support.devices import Device, new_device, some_records
+from tests.support.devices import Device, draw_records, new_device
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
 
 
 def device_on(disk: Path, fleet: Fleet, home: Path) -> Device:
     """Make a device with only its state on the small disk."""
-    joined = new_device(fleet, disk / "a")
+    device = new_device(fleet, disk / "a")
     (home / "a").symlink_to(disk / "a")
-    joined.records.unlink()
-    return replace(joined, state=home / "a").hold(*some_records(60, 0))
+    device.records.unlink()
+    return replace(device, state=home / "a").hold(*draw_records(60, 0))
 
 
 def fill_disk(disk: Path) -> Path:
@@ -60,9 +60,9 @@ def mounted(directory: Path, *how: str) -> Iterator[Path]:
 
 
 def _mount(directory: Path, *how: str) -> None:
-    done = subprocess.run(["mount", *how, directory], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+    completed = subprocess.run(["mount", *how, directory], capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {completed.stderr.strip()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,18 @@ class FailingDisk:
 
     def repair(self, agent: AgentProcess) -> None:
         """Repair the disk: stop the agent that uses it, unmount, check and mount it, and let the agent continue."""
-        until(lambda: self._unmounted(agent), "no process has a file open between two attempts")
+        until(lambda: self._try_to_unmount(agent), "no process has a file open between two attempts")
         subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)  # exit code 1: repaired
         _mount(self.at, *_HOW, str(self.image))
         agent.process.send_signal(signal.SIGCONT)
 
-    def _unmounted(self, agent: AgentProcess) -> bool:
+    def _try_to_unmount(self, agent: AgentProcess) -> bool:
         agent.process.send_signal(signal.SIGSTOP)
-        done = subprocess.run(["umount", self.at], capture_output=True, check=False).returncode == 0
-        if not done:
+        is_unmounted = subprocess.run(["umount", self.at], capture_output=True, check=False).returncode == 0
+        if not is_unmounted:
             agent.process.send_signal(signal.SIGCONT)
             time.sleep(0.02)
-        return done
+        return is_unmounted
 
 
 _HOW = ("-t", "ext4", "-o", "loop,errors=remount-ro")

@@ -37,30 +37,30 @@ def flood(kind: str, address: str, seconds: float) -> Iterator[None]:
 
 def idle(address: Address, until: float) -> None:
     """Open connections that send nothing, and reopen each connection that is cut off."""
-    _held(address, until, IDLE, lambda: b"")
+    _hold_connections(address, until, IDLE, lambda: b"")
 
 
 def silent(address: Address, until: float) -> None:
     """Open fewer connections that send nothing: as many as an ordinary user of the machine may have open."""
-    _held(address, until, SILENT, lambda: b"")
+    _hold_connections(address, until, SILENT, lambda: b"")
 
 
 def few(address: Address, until: float) -> None:
     """Open very few connections that send nothing."""
-    _held(address, until, FEW, lambda: b"")
+    _hold_connections(address, until, FEW, lambda: b"")
 
 
 def half_open(address: Address, until: float) -> None:
     """Begin handshakes, and stop after the ClientHello."""
-    _held(address, until, HALF_OPEN, _client_hello)
+    _hold_connections(address, until, HALF_OPEN, _client_hello)
 
 
 def slow(address: Address, until: float) -> None:
     """Send the ClientHello of handshakes one byte at a time."""
-    hello, senders = _client_hello(), [_knocking(address) for _ in range(_SLOW)]
+    hello, senders = _client_hello(), [_start_connecting(address) for _ in range(_SLOW)]
     for i in range(len(hello)):
         for sender in senders:
-            _told(sender, hello[i : i + 1])
+            _send_bytes(sender, hello[i : i + 1])
         if time.monotonic() > until:
             break
         time.sleep(_TRICKLE_SECONDS)
@@ -73,34 +73,34 @@ def garbage(address: Address, until: float) -> None:
     with selectors.DefaultSelector() as selector:
         while (now := time.monotonic()) < until:
             while sent < GARBAGE_A_SECOND * (now - begin):
-                selector.register(_knocking(address), selectors.EVENT_WRITE)
+                selector.register(_start_connecting(address), selectors.EVENT_WRITE)
                 sent += 1
             for key, _ in selector.select(0.005):
                 selector.unregister(key.fileobj)
-                with _stranger(key) as stranger:
-                    _told(stranger, words)
+                with _get_socket(key) as stranger:
+                    _send_bytes(stranger, words)
 
 
-def _held(address: Address, until: float, count: int, word: Callable[[], bytes]) -> None:
+def _hold_connections(address: Address, until: float, count: int, word: Callable[[], bytes]) -> None:
     """Hold this many connections at once: each one connects, sends its bytes, and then waits to be cut off."""
     with selectors.DefaultSelector() as selector:
         for _ in range(count):
-            selector.register(_knocking(address), selectors.EVENT_WRITE)
+            selector.register(_start_connecting(address), selectors.EVENT_WRITE)
         while (remaining := until - time.monotonic()) > 0:
             for key, events in selector.select(min(remaining, 0.2)):
-                stranger = _stranger(key)
+                stranger = _get_socket(key)
                 if events & selectors.EVENT_WRITE:
-                    _told(stranger, word())
+                    _send_bytes(stranger, word())
                     selector.modify(stranger, selectors.EVENT_READ)
-                elif not _answered(stranger):
+                elif not _has_answered(stranger):
                     selector.unregister(stranger)
                     stranger.close()
-                    selector.register(_knocking(address), selectors.EVENT_WRITE)
+                    selector.register(_start_connecting(address), selectors.EVENT_WRITE)
             if isinstance(address, str):  # if the kernel's queue is full, the next connection is refused at once
                 time.sleep(_AGAIN_SECONDS)
 
 
-def _knocking(address: Address) -> socket.socket:
+def _start_connecting(address: Address) -> socket.socket:
     """Open a socket, which becomes writable once the connection is made or refused."""
     stranger = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
     stranger.setblocking(False)
@@ -109,17 +109,17 @@ def _knocking(address: Address) -> socket.socket:
     return stranger
 
 
-def _stranger(key: selectors.SelectorKey) -> socket.socket:
+def _get_socket(key: selectors.SelectorKey) -> socket.socket:
     assert isinstance(key.fileobj, socket.socket)
     return key.fileobj
 
 
-def _told(stranger: socket.socket, words: bytes) -> None:
+def _send_bytes(stranger: socket.socket, words: bytes) -> None:
     with suppress(OSError):  # being cut off is allowed
         stranger.send(words)
 
 
-def _answered(stranger: socket.socket) -> bool:
+def _has_answered(stranger: socket.socket) -> bool:
     try:
         return bool(stranger.recv(65_536))
     except OSError:

@@ -101,12 +101,12 @@ def draw_parameters(model: Declaration, seed: int) -> Doubles:
     """Draw parameters float64[P] by their laws, except that constants are varied, so that they are not all equal."""
     random = np.random.default_rng(seed)
 
-    def drawn(tensor: ParameterFacts) -> Doubles:
+    def draw_tensor(tensor: ParameterFacts) -> Doubles:
         if tensor.law == "uniform":
             return random.uniform(-tensor.value, tensor.value, tensor.size)
         return tensor.value + random.uniform(-0.3, 0.3, tensor.size)
 
-    return np.concatenate([drawn(tensor) for tensor in model.network.parameters])
+    return np.concatenate([draw_tensor(tensor) for tensor in model.network.parameters])
 
 
 def batch(model: Declaration, examples: int, seed: int, scale: float = 1.0) -> Batch:

@@ -27,7 +27,7 @@ _FLAWS: dict[str, list[NodeProto]] = {
 }
 
 
-def facts_of(features: int, classes: int, chunk: int = 8) -> GraphFacts:
+def make_graph_facts(features: int, classes: int, chunk: int = 8) -> GraphFacts:
     """Return the facts that the graph states about itself."""
     parameters = (
         ParameterFacts("dense1.weight", (classes, features), "uniform", 0.5),
@@ -56,7 +56,7 @@ def graph(
         drop: name of an input or output to leave out.
         extra: further nodes.
     """
-    stated = facts if facts is not None else facts_of(features, classes)
+    stated = facts if facts is not None else make_graph_facts(features, classes)
     label, regression = FLOAT if classes == 1 else INT, classes == 1
     weights, size = features * classes, (features + 1) * classes
     inputs: list[tuple[str, int, list[str | int]]] = [

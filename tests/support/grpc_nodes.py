@@ -13,7 +13,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.transport.grpc import GrpcTransport
 
 from tests.support.devices import free_port
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 LIMIT = 4 * 2**20
 
@@ -55,19 +55,19 @@ class Node:
             raise MessageRefused("incomplete", "it never came")
         return b"answer to " + message
 
-    async def failure(self, peer: Peer, message: bytes = b"m", timeout: float = PATIENCE) -> DeliveryFailed:  # noqa: ASYNC109
-        with pytest.raises(DeliveryFailed) as failed:
+    async def failure(self, peer: Peer, message: bytes = b"m", timeout: float = TIMEOUT) -> DeliveryFailed:  # noqa: ASYNC109
+        with pytest.raises(DeliveryFailed) as exc_info:
             await self.transport.deliver(peer, message, timeout)
-        assert str(failed.value).startswith(f"peer {peer.id} at {peer.address}: ")
-        assert "\n" not in str(failed.value)
-        return failed.value
+        assert str(exc_info.value).startswith(f"peer {peer.id} at {peer.address}: ")
+        assert "\n" not in str(exc_info.value)
+        return exc_info.value
 
-    async def delivers(self, peer: Peer, message: bytes) -> bytes:
+    async def deliver_with_retries(self, peer: Peer, message: bytes) -> bytes:
         """Try until the message is delivered, as an agent would."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 try:
-                    return await self.transport.deliver(peer, message, PATIENCE)
+                    return await self.transport.deliver(peer, message, TIMEOUT)
                 except DeliveryFailed:
                     await asyncio.sleep(0.02)
 
@@ -83,7 +83,7 @@ async def listening(*nodes: Node) -> AsyncIterator[None]:
 
 async def wait_until(condition: Callable[[], bool]) -> None:
     """Poll until the condition holds."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.02)
 

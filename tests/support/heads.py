@@ -80,10 +80,10 @@ class Past:
 
 
 @dataclass
-class Village:
+class PeerNetwork:
     """Village of gossiping devices, by address; implements sottovoce.transport.Transport for one device."""
 
-    heralds: dict[str, LedgerHeadGossip] = field(default_factory=dict)
+    devices: dict[str, LedgerHeadGossip] = field(default_factory=dict)
     own: str = ""
 
     @property
@@ -97,9 +97,9 @@ class Village:
         raise NotImplementedError
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        if peer.address not in self.heralds:
-            raise DeliveryFailed("unreachable", "nobody is at home")
-        answer, _ = await self.heralds[peer.address].receive(self.own, message)
+        if peer.address not in self.devices:
+            raise DeliveryFailed("unreachable", "no device has this address")
+        answer, _ = await self.devices[peer.address].receive(self.own, message)
         return answer
 
     def listener(self) -> Listener:
@@ -123,7 +123,7 @@ def head_gossip(
     """Make ledger-head gossip that finds its peers in `village`, by address."""
     messenger = Messenger(
         seal=lambda recipient, kind, payload: payload,
-        transport=Village(village, identity.node_id),
+        transport=PeerNetwork(village, identity.node_id),
         timeout=1.0,
         counters=Counters(),
         waits=waits or Waits(),

@@ -17,7 +17,7 @@ from sottovoce.agent.faults import Fault
 
 from tests.support.mosquitto import Broker
 from tests.support.processes import SOTTOVOCE, sottovoce
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 GLOW = "glow/C8C9A3000000/SENSOR/electricitymeter"
 
@@ -70,29 +70,29 @@ class FeedProcess:
     def log(self) -> str:
         return self._log.read_text()
 
-    def says(self, words: str, times: int = 1) -> Self:
+    def wait_for_log(self, words: str, times: int = 1) -> Self:
         """Wait until the process has written these words this many times."""
-        until(lambda: self.log().count(words) >= times or self.process.poll() is not None, f"it says {words}")
-        assert self.log().count(words) >= times, f"it ended, and said:\n{self.log()}"
+        until(lambda: self.log().count(words) >= times or self.process.poll() is not None, f"the log contains {words}")
+        assert self.log().count(words) >= times, f"the feed ended; its log:\n{self.log()}"
         return self
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; return the exit code."""
         self.process.send_signal(how)
-        return self.process.wait(timeout=PATIENCE)
+        return self.process.wait(timeout=TIMEOUT)
 
-    def shown(self) -> dict[str, Any]:
+    def show(self) -> dict[str, Any]:
         """Return the document that `sottovoce feed show --json` prints."""
         result = sottovoce("feed", "show", "--config", self.config, "--json")
         assert result.returncode == 0, result.stderr
         document: dict[str, Any] = json.loads(result.stdout)
         return document
 
-    def kept(self, meter: str = "house") -> int:
-        """Return the number of windows that are kept for a meter."""
+    def window_count(self, meter: str = "house") -> int:
+        """Return the number of windows that are stored for a meter."""
         if not self.config.with_name("windows.db").exists():
             return 0
-        return int(self.shown()["meters"].get(meter, {"windows": 0})["windows"])
+        return int(self.show()["meters"].get(meter, {"windows": 0})["windows"])
 
 
 class Bystander:
@@ -107,17 +107,17 @@ class Bystander:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(PATIENCE)
+        assert self._ready.wait(TIMEOUT)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
 
     def publish(self, topic: str, payload: str | bytes, *, retain: bool = False) -> None:
         """Publish, and wait until the broker has received the message."""
         publishing = self._client.publish(topic, payload, qos=1, retain=retain)
-        asyncio.run_coroutine_threadsafe(publishing, self._loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(publishing, self._loop).result(TIMEOUT)
 
     def last(self, topic: str) -> bytes | None:
         """Return the newest payload on a topic."""
@@ -152,12 +152,12 @@ class StandIn:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(PATIENCE)
+        assert self._ready.wait(TIMEOUT)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
 
     def status(self) -> dict[str, Any]:
         """Return a status with the fields that the feed reads."""

@@ -52,9 +52,9 @@ def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: 
     remote = Eavesdrop(socket_path, owner=owner, budget=budget, patience=20.0, waits=Waits())
     findings = {
         "user": os.getuid(),
-        "done": sorted(done(attempts(config, socket_path, directory, vault, records, own))),
-        "floods": flood(remote),
-        "frames": frames(remote, socket_path),
+        "done": sorted(successful_attempts(attempts(config, socket_path, directory, vault, records, own))),
+        "floods": flood_vault(remote),
+        "frames": send_frames(remote, socket_path),
         "vaults": [another_vault(settings, config, owner, own, kind) for kind in ("its ledger", "a new ledger")],
     }
     findings["spent"] = msgspec.to_builtins(remote.spending())
@@ -71,7 +71,7 @@ def attempts(
     for path in (records, ledger, *(directory / f"ledger.db{end}" for end in ("-wal", "-shm", ".lock"))):
         yield f"read {path.name}", path.read_bytes
         yield f"write {path.name}", partial(touch, path)
-        yield f"link {path.name}", partial(linked, path, own / path.name)
+        yield f"link {path.name}", partial(read_through_link, path, own / path.name)
     yield "list the vault's directory", lambda: list(directory.iterdir())
     yield "put another ledger there", lambda: Ledger.create(directory / "new.db", "x", Budget(9.0, 1e-5, "record", "x"))
     yield "rename the vault's directory", lambda: directory.rename(own / "stolen")
@@ -83,17 +83,21 @@ def attempts(
     yield "write /proc/PID/mem", partial(touch, process / "mem")
     yield "list its open files", lambda: list((process / "fd").iterdir())
     yield "enter its root", lambda: list((process / "root").iterdir())
-    yield "attach to it", lambda: called("ptrace", _PTRACE_ATTACH, vault, 0, 0)
-    yield "seize it", lambda: called("ptrace", _PTRACE_SEIZE, vault, 0, 0)
-    yield "read its memory", lambda: called("process_vm_readv", vault, *vectors(), 0)
-    yield "take its files", lambda: called("syscall", 438, called("syscall", 434, vault, 0), 0, 0)  # pidfd_getfd
+    yield "attach to it", lambda: call_c_function("ptrace", _PTRACE_ATTACH, vault, 0, 0)
+    yield "seize it", lambda: call_c_function("ptrace", _PTRACE_SEIZE, vault, 0, 0)
+    yield "read its memory", lambda: call_c_function("process_vm_readv", vault, *make_read_vectors(), 0)
+    pidfd_open, pidfd_getfd = 434, 438
+    yield (
+        "take its files",
+        lambda: call_c_function("syscall", pidfd_getfd, call_c_function("syscall", pidfd_open, vault, 0), 0, 0),
+    )
     yield "kill it", lambda: os.kill(vault, signal.SIGKILL)
     yield "become its user", lambda: os.setuid(process.stat().st_uid)
 
 
-def done(tries: Iterator[tuple[str, Callable[[], object]]]) -> Iterator[str]:
+def successful_attempts(attempts_by_name: Iterator[tuple[str, Callable[[], object]]]) -> Iterator[str]:
     """Make the attempts, and yield the names of successful attempts."""
-    for name, attempt in tries:
+    for name, attempt in attempts_by_name:
         try:
             attempt()
         except (OSError, SottovoceError):
@@ -111,13 +115,13 @@ def first_byte(path: Path) -> bytes:
         return file.read(1)
 
 
-def linked(path: Path, own: Path) -> bytes:
+def read_through_link(path: Path, own: Path) -> bytes:
     """Read a file through a second name in the agent's own directory."""
     os.link(path, own)
     return own.read_bytes()
 
 
-def called(function: str, *arguments: Any) -> int:
+def call_c_function(function: str, *arguments: Any) -> int:
     """Call a function of the C library."""
     library = ctypes.CDLL(None, use_errno=True)
     words = [word if isinstance(word, ctypes.Array) else ctypes.c_long(word) for word in arguments]
@@ -127,15 +131,15 @@ def called(function: str, *arguments: Any) -> int:
     return result
 
 
-def vectors() -> list[Any]:
+def make_read_vectors() -> list[Any]:
     """Return arguments for process_vm_readv: a place for a byte, and an address that may hold one."""
     here = ctypes.create_string_buffer(1)
     local = (ctypes.c_ulong * 2)(ctypes.addressof(here), 1)
-    vectors.kept = here  # type: ignore[attr-defined]
+    make_read_vectors.kept = here  # type: ignore[attr-defined]
     return [local, 1, (ctypes.c_ulong * 2)(0x400000, 1), 1]
 
 
-def flood(vault: RemoteVault) -> dict[str, Any]:
+def flood_vault(vault: RemoteVault) -> dict[str, Any]:
     """Send thousands of queries, many at once and many equal; count the released and refused ids."""
     rng = random.Random(1)
     size = 15  # (4 features + 1) × 3 classes
@@ -177,7 +181,7 @@ def flood(vault: RemoteVault) -> dict[str, Any]:
     }
 
 
-def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
+def send_frames(vault: RemoteVault, place: Path) -> dict[str, int]:
     """Send frames other than queries over connections; count the replies, and the replies that were answers."""
     rng, full = random.Random(2), protocol.encode(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
     replies = answers = 0

@@ -103,17 +103,17 @@ class Post:
             raise self.answer
         return self.answer
 
-    def hears(self, topic: str, payload: bytes) -> None:
+    def receive_frame(self, topic: str, payload: bytes) -> None:
         """Hand the transport a message as if it came from the broker."""
         self.box.on_message(topic, payload)
 
-    def hears_of(self, other: "Post") -> None:
+    def introduce(self, other: "Post") -> None:
         """Hand the transport the current introduction of another device."""
-        self.hears(
+        self.receive_frame(
             f"sottovoce/v1/{other.identity.fleet}/peer/{other.id}", other.transport._presence.presence_announcement()
         )
 
-    async def frames(self, count: int) -> list[tuple[str, bytes]]:
+    async def take_frames(self, count: int) -> list[tuple[str, bytes]]:
         """Wait for the next frames that the device sends, and empty its mailbox."""
         async with asyncio.timeout(20):
             while True:
@@ -123,14 +123,14 @@ class Post:
                     return results
                 await asyncio.sleep(0)
 
-    def refused(self) -> dict[str, int]:
+    def take_refusals(self) -> dict[str, int]:
         """Return the refusals since the last call."""
         refused = dict(self.transport.refused)
         self.transport.refused.clear()
         return refused
 
 
-def without_broker(patch: pytest.MonkeyPatch) -> None:
+def use_mailboxes(patch: pytest.MonkeyPatch) -> None:
     """Give mailboxes to the transports that start from now on."""
     patch.setattr(transport, "Connection", Mailbox)
 
@@ -139,22 +139,22 @@ async def send_and_wait(sender: Post, recipient: Post, message: bytes) -> tuple[
     """Send a message once its recipient is introduced; return the task that waits for the answer, and the frame."""
     delivery = asyncio.create_task(sender.transport.deliver(recipient.peer, message, 20))
     await asyncio.sleep(0)
-    sender.hears_of(recipient)
-    (request,) = await sender.frames(1)
+    sender.introduce(recipient)
+    (request,) = await sender.take_frames(1)
     return delivery, request
 
 
 async def exchange(sender: Post, recipient: Post, message: bytes) -> list[tuple[str, bytes]]:
     """Carry one message and its answer honestly; return both frames."""
     delivery, request = await send_and_wait(sender, recipient, message)
-    recipient.hears(*request)
-    (answer,) = await recipient.frames(1)
-    sender.hears(*answer)
+    recipient.receive_frame(*request)
+    (answer,) = await recipient.take_frames(1)
+    sender.receive_frame(*answer)
     await delivery
     return [request, answer]
 
 
-def altered(raw: bytes, **fields: object) -> bytes:
+def alter_frame(raw: bytes, **fields: object) -> bytes:
     frame = Frame.FromString(raw)
     for name, value in fields.items():
         setattr(frame, name, value)

@@ -4,7 +4,7 @@ from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.learners import Message
 
 
-def share_of(message: Message) -> PushSumShare:
+def as_push_sum_share(message: Message) -> PushSumShare:
     """Return the message, after checking that it is a push-sum share."""
     assert isinstance(message, PushSumShare)
     return message

@@ -13,7 +13,7 @@ _REMEMBERED = 600
 
 
 class Mischief:
-    """Judge of messages by rng: a message may be lost, late or doubled, and extra messages may accompany it.
+    """Random faults for messages: a message may be lost, late or duplicated, and extra messages may accompany it.
 
     Args:
         seed: seed of the rng.
@@ -44,11 +44,11 @@ class Mischief:
         if self._happens("replayed", 0.4):
             created.append(old)
         if self._happens("altered", 0.3):
-            created.append(replace(message, payload=self._bent(message.payload)))
+            created.append(replace(message, payload=self._flip_bit(message.payload)))
         if self._happens("misdirected", 0.3):
             created.append(replace(old, topic=rng.choice(self._past).topic))
         if self._happens("spliced", 0.3):
-            created.append(self._spliced(message, old))
+            created.append(self._splice(message, old))
         if self._happens("retained", 0.1):
             created.append(replace(old, retain=True))
         if self._happens("garbage", 0.3):
@@ -61,18 +61,18 @@ class Mischief:
         self.done[what] = self.done.get(what, 0) + happens
         return happens
 
-    def _bent(self, payload: bytes) -> bytes:
-        bent = bytearray(payload or b"x")
-        index = self._dice.randrange(len(bent))
-        bent[index] ^= 1 << self._dice.randrange(8)
-        return bytes(bent)
+    def _flip_bit(self, payload: bytes) -> bytes:
+        altered = bytearray(payload or b"x")
+        index = self._dice.randrange(len(altered))
+        altered[index] ^= 1 << self._dice.randrange(8)
+        return bytes(altered)
 
-    def _spliced(self, one: Message, other: Message) -> Message:
+    def _splice(self, message: Message, donor_message: Message) -> Message:
         """Combine one message with some of the fields of another message."""
         try:
-            frame, donor = Frame.FromString(one.payload), Frame.FromString(other.payload)
+            frame, donor = Frame.FromString(message.payload), Frame.FromString(donor_message.payload)
         except DecodeError:
-            return replace(one, payload=other.payload)
+            return replace(message, payload=donor_message.payload)
         for name in self._dice.sample(("sender_key", "recipient_key", "counter", "introduction", "sealed"), 2):
             setattr(frame, name, getattr(donor, name))
-        return replace(one, payload=frame.SerializeToString(deterministic=True))
+        return replace(message, payload=frame.SerializeToString(deterministic=True))

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.support.sources import ROOT
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 PROMETHEUS = ROOT / "deploy/prometheus"
 DASHBOARDS = ROOT / "deploy/grafana/dashboards"
@@ -95,7 +95,7 @@ def expressions() -> list[Expression]:
 def get(port: int, path: str) -> tuple[int, str]:
     """Get a page, and return its status and body."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

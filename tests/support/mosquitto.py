@@ -11,7 +11,7 @@ from typing import Self
 
 import pytest
 
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 
@@ -79,7 +79,7 @@ class Broker:
             return
         if self.process.poll() is None:
             self.process.send_signal(how)
-        self.process.wait(timeout=PATIENCE)
+        self.process.wait(timeout=TIMEOUT)
         self.process = None
 
     def _accepts(self) -> bool:

@@ -26,7 +26,7 @@ def networks(draw: st.DrawFn, kind: str) -> str:
 
 
 @st.composite
-def scored(draw: st.DrawFn, loss: str, classes: int) -> str:
+def networks_with_loss(draw: st.DrawFn, loss: str, classes: int) -> str:
     """Draw a perceptron with this loss."""
     units = 1 if loss == "binary" or (loss, classes) == ("hinge", 2) else classes
     hidden = {"kind": "dense", "units": draw(st.integers(1, 9)), "bias": draw(st.booleans())}
@@ -54,9 +54,9 @@ def _conv(draw: st.DrawFn) -> Table:
     return {
         "kind": "conv2d",
         "filters": draw(st.sampled_from([1, 3, 80])),
-        "kernel": draw(_pairs(1, 3)),
-        "stride": draw(_pairs(1, 3)),
-        "padding": draw(_pairs(0, 3)),
+        "kernel": draw(_draw_pairs(1, 3)),
+        "stride": draw(_draw_pairs(1, 3)),
+        "padding": draw(_draw_pairs(0, 3)),
         "bias": draw(st.booleans()),
     }
 
@@ -68,7 +68,7 @@ def _pool(draw: st.DrawFn, kind: str) -> Table:
     if kind == "average-pool" and draw(st.booleans()):
         return {"kind": kind, "kernel": "all"}
     padding = draw(st.integers(0, size // 2))
-    return {"kind": kind, "kernel": size, "stride": draw(_pairs(1, 3)), "padding": padding}
+    return {"kind": kind, "kernel": size, "stride": draw(_draw_pairs(1, 3)), "padding": padding}
 
 
 def _residual(draw: st.DrawFn) -> Table:
@@ -82,7 +82,7 @@ def _residual(draw: st.DrawFn) -> Table:
     return {"kind": "residual", "layers": [{"kind": "tanh"}, norm]}
 
 
-def _pairs(least: int, most: int) -> st.SearchStrategy[Any]:
+def _draw_pairs(least: int, most: int) -> st.SearchStrategy[Any]:
     """Draw one size, or separate sizes for the height and the width."""
     numbers = st.integers(least, most)
     return st.one_of(numbers, st.lists(numbers, min_size=2, max_size=2))

@@ -20,7 +20,7 @@ from sottovoce_lab.testbed.isolation import Process
 
 from tests.support.devices import Device
 from tests.support.forks import start
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 AGREED = 2.0**-14
 """Largest difference between two push-sum models that have mixed: shares are rounded to some 2^-16."""
@@ -72,7 +72,7 @@ class AgentProcess:
         return self
 
     def status(self) -> dict[str, Any]:
-        return ask(self.device.state, "status", PATIENCE)
+        return ask(self.device.state, "status", TIMEOUT)
 
     def model(self) -> NDArray[np.float64]:
         """Return the agent's model, after waiting for its publication if necessary."""
@@ -91,9 +91,9 @@ class AgentProcess:
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; return the exit code."""
         self.process.send_signal(how)
-        return self.ended()
+        return self.wait_for_end()
 
-    def ended(self, seconds: float = PATIENCE) -> int:
+    def wait_for_end(self, seconds: float = TIMEOUT) -> int:
         """Wait until the process has ended by itself; return the exit code."""
         return self.process.wait(seconds)
 
@@ -102,11 +102,11 @@ class AgentProcess:
         return self._log.read_text()
 
     def lines(self, *words: str) -> list[str]:
-        """Return the lines of the log that hold all of `words`."""
+        """Return the log lines that contain all of `words`."""
         return [line for line in self.log().splitlines() if all(word in line for word in words)]
 
-    def told(self, *words: str) -> str:
-        """Return the first line that `lines` finds, after checking that there is at most one such line per minute."""
+    def logged_line(self, *words: str) -> str:
+        """Return the first matching log line, after checking that there is at most one such line per minute."""
         lines = self.lines(*words)
         assert lines, self.log()
         times = [datetime.fromisoformat(line.split()[0]) for line in lines]  # in whole seconds
@@ -114,7 +114,7 @@ class AgentProcess:
         return lines[0]
 
     def _published(self) -> list[NDArray[np.float64]]:
-        model = decode_parameters(ask(self.device.state, "model", PATIENCE))
+        model = decode_parameters(ask(self.device.state, "model", TIMEOUT))
         return [] if model is None else [model]
 
     def ready_or_ended(self) -> Literal["ready", "ended"] | None:

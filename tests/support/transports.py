@@ -36,7 +36,7 @@ class Node:
     received: list[tuple[str, bytes | None]] = field(default_factory=list)
     answer: Exception | None = None
     open: asyncio.Event = field(default_factory=asyncio.Event)
-    came: asyncio.Event = field(default_factory=asyncio.Event)
+    has_new_message: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def peer(self) -> Peer:
@@ -46,18 +46,18 @@ class Node:
     async def receive(self, sender: str, message: bytes | None) -> bytes:
         """See Receive."""
         self.received.append((sender, message))
-        self.came.set()
+        self.has_new_message.set()
         await self.open.wait()
         if self.answer is not None:
             raise self.answer
         return (message or b"")[:64][::-1]
 
-    async def hears(self, sender: "Node", message: bytes) -> None:
+    async def wait_for_message(self, sender: "Node", message: bytes) -> None:
         """Wait until this message has arrived."""
         async with asyncio.timeout(60):
             while (sender.identity.node_id, message) not in self.received:
-                self.came.clear()
-                await self.came.wait()
+                self.has_new_message.clear()
+                await self.has_new_message.wait()
 
     async def ask(self, other: "Node", message: bytes, seconds: float = 20.0) -> bytes:
         """Deliver a message, retrying until it succeeds: transports guarantee nothing about one attempt."""
@@ -117,18 +117,18 @@ class Devices:
             case "memory":
                 return MemoryTransport(self._exchange, identity.node_id, address)
             case "grpc":
-                return grpc_of(identity, address)
+                return make_grpc_transport(identity, address)
             case _:
                 version = self._kind.partition("-")[2] or "5"
-                return mqtt_of(identity, self._port, self.boots, version)
+                return make_mqtt_transport(identity, self._port, self.boots, version)
 
 
-def grpc_of(identity: Identity, address: str) -> Transport:
+def make_grpc_transport(identity: Identity, address: str) -> Transport:
     """Return a device's gRPC transport."""
     return GrpcTransport(listen=address, trust=Trust(identity), reconnect=0.2)
 
 
-def mqtt_of(identity: Identity, port: int, boots: int, version: str = "5") -> MqttTransport:
+def make_mqtt_transport(identity: Identity, port: int, boots: int, version: str = "5") -> MqttTransport:
     """Return a device's MQTT transport, without TLS, to a broker on this host."""
     broker = Broker("127.0.0.1", port, "main", version)
     return MqttTransport(broker=broker, trust=Trust(identity), incarnation=boots, waiting=Waits())

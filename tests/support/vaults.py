@@ -16,26 +16,26 @@ from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Vault
 from sottovoce.vault.server import ServedVault, VaultServer, listening_socket
 
-from tests.support.devices import Device, free_port, some_records
-from tests.support.waiting import PATIENCE, until
+from tests.support.devices import Device, draw_records, free_port
+from tests.support.waiting import TIMEOUT, until
 
 
 @contextmanager
 def serve_vault(served: ServedVault, path: Path) -> Iterator[None]:
     """Serve a vault at `path`, in a thread."""
-    here, there = socket.socketpair()
-    with here, there, listening_socket(path, shared=False) as listener:
-        thread = threading.Thread(target=VaultServer(served).run, args=(listener, here))
+    stop_receiver, stop_sender = socket.socketpair()
+    with stop_receiver, stop_sender, listening_socket(path, shared=False) as listener:
+        thread = threading.Thread(target=VaultServer(served).run, args=(listener, stop_receiver))
         thread.start()
         try:
             yield
         finally:
-            there.send(b"!")
-            thread.join(PATIENCE)
+            stop_sender.send(b"!")
+            thread.join(TIMEOUT)
             assert not thread.is_alive()
 
 
-def served(vault: Vault, owner: str, budget: Budget, **different: Any) -> ServedVault:
+def make_served(vault: Vault, owner: str, budget: Budget, **different: Any) -> ServedVault:
     """Set up a vault of a small model to be served, by default to the current user."""
     return ServedVault(
         **{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "max_point_size": 64, **different}
@@ -55,7 +55,7 @@ def separate_device(
     """Make a device with records whose ledger is in the directory of a separate vault; not yet configured."""
     budget = Budget(epsilon, 1e-5, unit, neighbouring)
     identity = join(fleet, state, budget, vault=vault_directory(state))
-    return Device(state, identity, free_port()).hold(*some_records(records, seed))
+    return Device(state, identity, free_port()).hold(*draw_records(records, seed))
 
 
 def vault_directory(state: Path) -> Path:
@@ -81,7 +81,7 @@ class VaultProcess:
     def __init__(self, device: Device, python: str = sys.executable, **how: Any) -> None:
         self.device = device
         self._log = vault_directory(device.state).with_suffix(".log")
-        self._said = len(self.log()) if self._log.exists() else 0
+        self._log_offset = len(self.log()) if self._log.exists() else 0
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [python, "-m", "sottovoce", "vault", "run", "--config", str(device.config)],
@@ -104,7 +104,7 @@ class VaultProcess:
 
         def listens() -> bool:
             assert self.process.poll() is None, self.log()
-            return "ready owner=" in self.log()[self._said :]
+            return "ready owner=" in self.log()[self._log_offset :]
 
         until(listens, "the vault listens")
         return self
@@ -112,7 +112,7 @@ class VaultProcess:
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; return the exit code."""
         self.process.send_signal(how)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
     def log(self) -> str:
         """Return the log of all vault processes of this device."""

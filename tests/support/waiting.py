@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PATIENCE = 60.0  # seconds; an unused deadline costs nothing, but one that is too short fails a run
+TIMEOUT = 60.0  # seconds; an unused deadline costs nothing, but one that is too short fails a run
 _PAUSE = 0.02
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+def until(condition: Callable[[], T], what: str, seconds: float = TIMEOUT) -> T:
     """Wait for the first true value of `condition`; fail with the words `what` if there is none in time."""
     deadline = time.monotonic() + seconds
     while True:

@@ -10,7 +10,7 @@ import pytest
 from sottovoce import acceptor
 from sottovoce.acceptor import Acceptor
 
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 EMFILE = OSError(errno.EMFILE, "Too many open files")
 
@@ -55,7 +55,7 @@ class Bench:
             with socket.socket() as client:
                 client.setblocking(False)
                 await loop.sock_connect(client, self.address)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(self.accepted) < expected:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.001)
 
@@ -101,7 +101,7 @@ async def test_a_connection_that_cannot_be_handled_is_closed() -> None:
     bench = Bench(opened=opened)
     with socket.create_connection(bench.address) as client:
         client.setblocking(False)
-        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), PATIENCE) == b""
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), TIMEOUT) == b""
     assert refused[0].fileno() == -1
     await bench.connect()
     bench.close()

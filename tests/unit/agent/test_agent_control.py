@@ -20,7 +20,7 @@ from sottovoce.config.loading import config_from_tables
 from sottovoce.errors import NetworkError
 from sottovoce.kernels.softmax import Softmax
 
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 class Agent:
@@ -70,7 +70,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 async def ask_agent(state: Path, question: str) -> dict[str, Any]:
-    return await asyncio.to_thread(ask, state, question, PATIENCE)
+    return await asyncio.to_thread(ask, state, question, TIMEOUT)
 
 
 async def test_status_and_stop(tmp_path: Path, agent: Agent) -> None:
@@ -86,7 +86,7 @@ async def test_readers_see_public_values_and_can_change_nothing(tmp_path: Path, 
     await server.start()
 
     async def read(question: str) -> dict[str, Any]:
-        return await asyncio.to_thread(ask, tmp_path, question, PATIENCE, waiting=True, readers=readers)
+        return await asyncio.to_thread(ask, tmp_path, question, TIMEOUT, waiting=True, readers=readers)
 
     assert (tmp_path / "agent.sock").stat().st_mode & 0o777 == 0o600
     assert readers.stat().st_mode & 0o777 == 0o660
@@ -99,7 +99,7 @@ async def test_readers_see_public_values_and_can_change_nothing(tmp_path: Path, 
     agent.status = lambda: {"state": "needs-a-person", "fault": fault}  # type: ignore[method-assign]
     reported = await read("status")
     assert reported["fault"] == {**fault, "reason": "the device's log and `sottovoce agent status` show the reason"}
-    assert (await asyncio.to_thread(ask, tmp_path, "status", PATIENCE, waiting=True))["fault"] == fault
+    assert (await asyncio.to_thread(ask, tmp_path, "status", TIMEOUT, waiting=True))["fault"] == fault
     await server.stop()
     assert _files(tmp_path) == []
 
@@ -212,7 +212,7 @@ async def test_an_excessive_request_is_refused_and_the_agent_continues(
 ) -> None:
     done = threading.Event()
     monkeypatch.setattr("sottovoce.agent.control._PREDICTION_SECONDS", 0.02)
-    monkeypatch.setattr("sottovoce.agent.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(PATIENCE)]})
+    monkeypatch.setattr("sottovoce.agent.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(TIMEOUT)]})
     async with serve_agent(tmp_path, agent):
         assert "send fewer records" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
         assert (await ask_agent(tmp_path, "status"))["id"] == "abc"

@@ -33,7 +33,7 @@ from sottovoce.errors import (
 
 from tests.support.devices import free_port
 from tests.support.monitoring import get
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 def of_sqlite(code: int) -> DataError:
@@ -182,7 +182,7 @@ def test_under_a_service_manager_the_agent_reports_that_it_needs_a_person(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lives(LedgerError("ledger.db: it is damaged; put the copy back"))
-    monkeypatch.setattr(faults, "_PERSON_SECONDS", PATIENCE)
+    monkeypatch.setattr(faults, "_PERSON_SECONDS", TIMEOUT)
     port, pages, status = free_port(), {}, {}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
@@ -259,7 +259,7 @@ def test_a_waiting_agent_answers_and_can_be_stopped(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(LedgerUnwritable("no room"))
-    monkeypatch.setattr(faults, "_FIRST_PAUSE", PATIENCE)
+    monkeypatch.setattr(faults, "_FIRST_PAUSE", TIMEOUT)
     observed: list[dict[str, Any]] = []
 
     def look() -> None:
@@ -269,7 +269,7 @@ def test_a_waiting_agent_answers_and_can_be_stopped(
 
     looking = threading.Thread(target=look)
     looking.start()
-    assert endurance.run(config(tmp_path, PATIENCE)) == ExitCode.DONE
+    assert endurance.run(config(tmp_path, TIMEOUT)) == ExitCode.DONE
     looking.join()
     assert observed[0]["state"] == "waiting"
     assert observed[0]["fault"]["kind"] == "disk"

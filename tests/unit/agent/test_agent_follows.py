@@ -17,7 +17,7 @@ from sottovoce.vault import Ledger
 from sottovoce_home.store import WindowStore
 
 from tests.support.loads import meters_file
-from tests.support.vaults import serve_vault, served
+from tests.support.vaults import make_served, serve_vault
 
 
 def make_config(directory: Path, source: str) -> AgentConfig:
@@ -56,7 +56,7 @@ def test_a_following_vault_and_a_non_following_agent_do_not_match(
     family, budget = build_family(there), required_budget(there)
     vault = make_vault(there, family, Ledger.in_memory("meter-17", budget))
     identity: Any = SimpleNamespace(node_id="meter-17")
-    with serve_vault(served(vault, "meter-17", budget), tmp_path / "v.sock"):
+    with serve_vault(make_served(vault, "meter-17", budget), tmp_path / "v.sock"):
         does = "follows a feed" if turned else "follows no feed"
         with pytest.raises(PrivacyError, match=f"the vault {does}, but the agent's configuration differs"):
             open_remote_vault(here, identity, Waits())

@@ -17,7 +17,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import Receipt, SignedHead, append_heads, encode_receipt
 
 from tests.support.scripted import APPLIED, PEER, Scripted
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 HEAD = SignedHead(bytes(32), 2, 1, bytes(32), bytes(16))
 DUPLICATE = encode_receipt(Receipt(duplicate=True))
@@ -57,7 +57,7 @@ class Told:
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.001)
 
@@ -94,7 +94,7 @@ class Bench:
             yield
         finally:
             self.link.stop()
-            await asyncio.wait_for(task, PATIENCE)
+            await asyncio.wait_for(task, TIMEOUT)
 
     async def until_confirmed(self, count: int) -> None:
         await wait_until(lambda: len(self.confirmed) >= count)
@@ -122,7 +122,7 @@ async def test_a_permanently_refused_share_is_not_retried() -> None:
     bench = Bench(failure(), encode_receipt(Receipt(refused="task")), APPLIED)
     async with bench.running():
         bench.link.offer(share(1))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not bench.declined:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.001)
         bench.link.offer(share(2))
@@ -250,7 +250,7 @@ def ranges(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
 
     def drawn(low: float, high: float) -> float:
         results.append((low, high))
-        return 10 * PATIENCE if len(results) == 4 else 0.0
+        return 10 * TIMEOUT if len(results) == 4 else 0.0
 
     monkeypatch.setattr("random.uniform", drawn)
     return results
@@ -342,7 +342,7 @@ async def test_a_finished_wait_is_removed() -> None:
 
 async def test_a_link_stopped_in_a_pause_ends_at_once_and_confirms_nothing() -> None:
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
-    async with asyncio.timeout(PATIENCE), bench.running():  # the pause is at least 100 s
+    async with asyncio.timeout(TIMEOUT), bench.running():  # the pause is at least 100 s
         bench.link.offer(share(1))
         await bench.until_failed()
     assert bench.confirmed == []
@@ -350,7 +350,7 @@ async def test_a_link_stopped_in_a_pause_ends_at_once_and_confirms_nothing() -> 
 
 async def test_an_idle_link_can_be_stopped() -> None:
     bench = Bench()
-    async with asyncio.timeout(PATIENCE), bench.running():
+    async with asyncio.timeout(TIMEOUT), bench.running():
         await asyncio.sleep(0)
     assert bench.transport.sent == []
 
@@ -369,5 +369,5 @@ async def test_unsealed_content_never_reaches_a_transport() -> None:
     bench = Bench()
     bench.link.offer(Outgoing(PEER.id, 1, PushSumShare(np.zeros(1, dtype=np.int64), 1)))
     with pytest.raises(InternalError, match="only sealed envelopes"):
-        await asyncio.wait_for(bench.link.run(), PATIENCE)
+        await asyncio.wait_for(bench.link.run(), TIMEOUT)
     assert bench.transport.sent == []

@@ -11,7 +11,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Validity
 from sottovoce.secure_sum import steps
 
-from tests.cells.enrolled import TASK, Member, joined
+from tests.cells.enrolled import TASK, Member, try_to_join
 from tests.support.fleets import new_fleet
 
 DAYS = 86_400.0
@@ -30,16 +30,16 @@ def _why(answer: steps.Answer | Refused) -> str:
 def test_a_revoked_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
     members = [Member(fleet, tmp_path / str(number)) for number in range(4)]
     own, others = members[0], members[1:]
-    assert isinstance(joined(own, others), steps.Sealed)
+    assert isinstance(try_to_join(own, others), steps.Sealed)
     revoked = revoke(tmp_path / "fleet", fleet, [others[2].identity.node_id])
     store_revocation_list(own.directory, revoked, fleet.authority)
-    assert "revoked by its fleet" in _why(joined(own, others))
+    assert "revoked by its fleet" in _why(try_to_join(own, others))
 
 
 def test_a_corrupt_revocation_list_admits_no_device(fleet: Fleet, tmp_path: Path) -> None:
     members = [Member(fleet, tmp_path / str(number)) for number in range(4)]
     (members[0].directory / NAME).write_bytes(b"nonsense")
-    assert "revocation list" in _why(joined(members[0], members[1:]))
+    assert "revocation list" in _why(try_to_join(members[0], members[1:]))
 
 
 def test_an_expired_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
@@ -48,15 +48,15 @@ def test_an_expired_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None
     others = [Member(fleet, tmp_path / str(number)) for number in range(1, 4)]
     others.append(Member(fleet, tmp_path / "short", short))
     own = Member(fleet, tmp_path / "own")
-    assert isinstance(joined(own, others), steps.Sealed)
+    assert isinstance(try_to_join(own, others), steps.Sealed)
     own.now = 2 * DAYS
-    assert "is not currently valid" in _why(joined(own, others))
+    assert "is not currently valid" in _why(try_to_join(own, others))
 
 
 def test_another_fleet_s_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
     members = [Member(fleet, tmp_path / str(number)) for number in range(3)]
     stranger = Member(new_fleet(tmp_path / "other", "other-street"), tmp_path / "stranger")
-    assert isinstance(joined(members[0], [*members[1:], stranger]), Refused)
+    assert isinstance(try_to_join(members[0], [*members[1:], stranger]), Refused)
 
 
 def test_a_leader_admits_no_revoked_or_expired_device(fleet: Fleet, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sottovoce.transport import Peer
 from sottovoce.vault import Budget, Keeper, Ledger
 
 from tests.support.heads import Past, head_gossip, peer_at
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ class Fleet:
     async def live(self, device: LedgerHeadGossip, past: Past, charges: int) -> None:
         """Charge and release this many times, as an agent does."""
         for _ in range(charges):
-            assert await asyncio.wait_for(device.wait_for_permission(), PATIENCE)
+            assert await asyncio.wait_for(device.wait_for_permission(), TIMEOUT)
             past.charges += 1
             await device.advance(past.tip())
             await device.notify_keepers()
@@ -131,7 +131,7 @@ async def test_peer_without_head_confirms_nothing_after_the_first_charge(fleet: 
     assert "keepers of this ledger's head" in restored._waiting_reason()
     fleet.back()
     with pytest.raises(LedgerError):
-        await asyncio.wait_for(waiting, PATIENCE)
+        await asyncio.wait_for(waiting, TIMEOUT)
 
 
 async def test_one_reachable_keeper_suffices_if_the_ledger_was_not_restored(fleet: Fleet) -> None:
@@ -141,7 +141,7 @@ async def test_one_reachable_keeper_suffices_if_the_ledger_was_not_restored(flee
     await fleet.live(device, past, 12)
     fleet.leave(*(keeper.node for keeper in past.named[1:]))
     restarted = fleet.start(past)
-    assert await asyncio.wait_for(restarted.wait_for_permission(), PATIENCE)
+    assert await asyncio.wait_for(restarted.wait_for_permission(), TIMEOUT)
     await fleet.live(restarted, past, 3)
 
 
@@ -192,7 +192,7 @@ async def test_small_fleet_has_as_many_keepers_as_devices(fleet: Fleet) -> None:
     await first(fleet, device)
     await fleet.live(device, past, 4)
     assert [keeper.node for keeper in past.named] == [fleet.others[0].node_id]
-    assert await asyncio.wait_for(fleet.start(past).wait_for_permission(), PATIENCE)
+    assert await asyncio.wait_for(fleet.start(past).wait_for_permission(), TIMEOUT)
 
 
 def test_ledger_stores_keepers(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import Heads, decode_heads, encode_heads
 
 from tests.support.heads import Past, head_gossip, make_head, peer_at
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 OLDER = "older than the one this device has already reported to others"
 COPY = "another copy of this device"
@@ -79,7 +79,7 @@ async def test_nothing_is_released_before_enough_peers_have_answered(fleet: Flee
     await asyncio.sleep(0.01)
     assert not waiting.done()
     await fleet.send_head(device, 1)
-    assert await asyncio.wait_for(waiting, PATIENCE)
+    assert await asyncio.wait_for(waiting, TIMEOUT)
 
 
 async def test_device_without_peers_does_not_wait_but_copies_are_detected(fleet: Fleet) -> None:
@@ -105,10 +105,10 @@ async def test_release_waits_until_a_peer_has_stored_the_head(fleet: Fleet, iden
     assert "1 of 1 peers to store this ledger's head" in device._waiting_reason()
     fleet.village |= {"0": answering, "1": away}
     await fleet.send_head(device, 1)
-    assert await asyncio.wait_for(waiting, PATIENCE)
+    assert await asyncio.wait_for(waiting, TIMEOUT)
     past.charges += 1
     restarted = fleet.start(past)
-    assert await asyncio.wait_for(restarted.wait_for_permission(), PATIENCE)
+    assert await asyncio.wait_for(restarted.wait_for_permission(), TIMEOUT)
 
 
 async def test_a_lost_answer_disqualifies_no_witness(
@@ -137,7 +137,7 @@ async def test_a_device_stopped_while_waiting_may_not_release(fleet: Fleet) -> N
     waiting = asyncio.create_task(device.wait_for_permission())
     await asyncio.sleep(0.01)
     device.stop()
-    assert not await asyncio.wait_for(waiting, PATIENCE)
+    assert not await asyncio.wait_for(waiting, TIMEOUT)
 
 
 @pytest.mark.parametrize("contacts, offered", [(True, False), (False, True)])
@@ -150,7 +150,7 @@ async def test_ledger_alone_is_suggested_only_without_contacts(
     await asyncio.sleep(0)
     (wait,) = waits.to_dict()
     device.stop()
-    await asyncio.wait_for(waiting, PATIENCE)
+    await asyncio.wait_for(waiting, TIMEOUT)
     device.close()
     assert wait["repeats"]
     assert ("ledger.alone" in str(wait["reason"])) == offered

@@ -14,7 +14,7 @@ from sottovoce.errors import DataError, MessageRefused
 from sottovoce.learners import Ask, Message, PublishModel, SetTimer
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 from tests.unit.learners.support import push_sum, release, state
 
 
@@ -54,7 +54,7 @@ def make(*peers: str, steps: int = 0, fanout: int = 1, store: Store | None = Non
     def seal(recipient: str, sequence: int, message: Message) -> bytes:
         nonlocal seals
         seals += 1
-        numbers = f"{share_of(message).numerator.tolist()} {share_of(message).weight}"
+        numbers = f"{as_push_sum_share(message).numerator.tolist()} {as_push_sum_share(message).weight}"
         return f"to {recipient}, {sequence}: {numbers}, seal {seals} of {id(seal)}".encode()
 
     core = Core(learner=push_sum(*peers, steps=steps, fanout=fanout), store=store, seal=seal)

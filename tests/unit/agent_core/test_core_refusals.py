@@ -11,7 +11,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Message
 
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 from tests.unit.agent_core.test_core import Store, get_durable_fields, get_transmissions, share
 from tests.unit.learners.support import push_sum, state
 
@@ -83,7 +83,8 @@ def test_after_a_power_cut_the_share_is_in_the_outbox_or_taken_back(then: Callab
     then(restarted)
     stored = store.load()
     assert (
-        stored.state.weight + sum(share_of(cast(Message, outgoing.parcel)).weight for outgoing in stored.outbox)
+        stored.state.weight
+        + sum(as_push_sum_share(cast(Message, outgoing.parcel)).weight for outgoing in stored.outbox)
         == WEIGHT_ONE
     )
     assert ("a", 1) not in [(outgoing.recipient, outgoing.sequence) for outgoing in stored.outbox]

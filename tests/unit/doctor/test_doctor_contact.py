@@ -19,7 +19,7 @@ from sottovoce.listening import split_address
 from tests.support.devices import Device, free_port, identity_files, new_device
 from tests.support.fleets import new_fleet
 from tests.support.patients import make_subject, worst_finding
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def _listening(context: ssl.SSLContext | None = None, says: bytes = b"hello", po
         thread.start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 def _server(device: Device) -> ssl.SSLContext:
@@ -91,7 +91,7 @@ def test_a_listener_without_tls(device: Device) -> None:
 
 def test_a_hanging_name_server_is_not_waited_for() -> None:
     forever = threading.Event()
-    result = run_with_deadline({"slow": lambda: str(forever.wait(PATIENCE)), "quick": lambda: None}, seconds=0.05)
+    result = run_with_deadline({"slow": lambda: str(forever.wait(TIMEOUT)), "quick": lambda: None}, seconds=0.05)
     forever.set()
     assert result["quick"] is None
     assert "no answer within" in str(result["slow"])

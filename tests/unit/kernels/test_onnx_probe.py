@@ -15,7 +15,7 @@ from sottovoce.kernels.onnx.allowlist import Graph
 from sottovoce.kernels.onnx.probe import probe_graph
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
-from tests.support.graphs import Flaw, checked_file, facts_of, graph
+from tests.support.graphs import Flaw, checked_file, graph, make_graph_facts
 from tests.support.sources import sources
 
 
@@ -44,7 +44,7 @@ def test_a_sound_graph_accepts_its_stated_batch_size_and_is_tried_once(monkeypat
 
 @pytest.mark.parametrize("classes, chunk", [(1, 4), (3, 1), (3, 2)])
 def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
-    assert probe_graph(load_graph(graph(3, classes, facts=facts_of(3, classes, chunk)))) == chunk
+    assert probe_graph(load_graph(graph(3, classes, facts=make_graph_facts(3, classes, chunk)))) == chunk
 
 
 @pytest.mark.parametrize(

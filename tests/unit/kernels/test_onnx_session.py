@@ -10,7 +10,7 @@ from sottovoce.errors import ConfigError, InternalError
 from sottovoce.kernels.onnx.forward import prune_to_outputs
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
 
-from tests.support.graphs import checked_file, facts_of, graph
+from tests.support.graphs import checked_file, graph, make_graph_facts
 
 REMEDY = "build it with `sottovoce model build`"
 
@@ -28,8 +28,8 @@ REMEDY = "build it with `sottovoce model build`"
         (graph(facts=""), "the file has no description"),
         (graph(facts="what?"), "cannot be read"),
         (graph(facts='{"version": 1}'), "cannot be read"),
-        (graph(4, facts=facts_of(3, 2)), r"the input parameters is float\[10\], not float\[8\]"),
-        (graph(3, 2, facts=facts_of(3, 1)), r"the input parameters is float\[8\], not float\[4\]"),
+        (graph(4, facts=make_graph_facts(3, 2)), r"the input parameters is float\[10\], not float\[8\]"),
+        (graph(3, 2, facts=make_graph_facts(3, 1)), r"the input parameters is float\[8\], not float\[4\]"),
     ],
 )
 def test_another_kind_of_file_is_refused(model: bytes, why: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def test_a_forged_result_is_never_accepted() -> None:
     forger, rng = Forger("member-07", world.names, world.size, seed=1), random.Random(1)
     waiting = world.state_in_a_round("member-00")
     for _ in range(10_000):
-        forgery = forger.forged(rng.choice(("result", "known")))
+        forgery = forger.forge(rng.choice(("result", "known")))
         assert isinstance(forgery, Result | Known)
         after = _deliver(cells, waiting, "member-07", forgery)
         assert after.slot == 0

@@ -12,7 +12,7 @@ from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Delivered, PublishModel, Received, Send
 
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 from tests.unit.learners.support import TICK, Hand, push_sum, state
 
 W_MIN = WEIGHT_ONE // 2**20
@@ -81,7 +81,7 @@ def test_a_split_conserves_mass_and_respects_every_limit(
     names = [f"peer-{i}" for i in range(peers)]
     before = PushSumState(np.array(numerator, dtype=np.int64), weight)
     hand = Hand(push_sum(*names, size=len(numerator), fanout=fanout), before).on(TICK)
-    shares = [share_of(send.message) for send in hand.all(Send)]
+    shares = [as_push_sum_share(send.message) for send in hand.all(Send)]
     assert (hand.state.numerator + sum(share.numerator for share in shares)).tolist() == numerator
     assert hand.state.weight + sum(share.weight for share in shares) == weight
     assert np.abs(hand.state.numerator).max() <= MAX_NUMERATOR
@@ -117,7 +117,7 @@ def test_below_twice_the_minimum_weight_a_device_keeps_everything() -> None:
 def test_a_share_preserves_a_heavy_hub_s_estimate() -> None:
     """A star's hub sends at most the largest share, with the hub's estimate."""
     hand = Hand(push_sum("a", "b", fanout=2, share_bits=FINEST), state(3000 * 0.7, weight=3000)).on(TICK)
-    shares = [share_of(send.message) for send in hand.all(Send)]
+    shares = [as_push_sum_share(send.message) for send in hand.all(Send)]
     assert [share.weight for share in shares] == [MAX_WEIGHT, MAX_WEIGHT]
     for share in shares:
         assert float(share.numerator[0] / share.weight) == pytest.approx(0.7, rel=1e-12)
@@ -134,7 +134,7 @@ def test_a_share_is_rounded_and_the_remainder_stays(numerator: list[int], half: 
     weight = 2 * half
     before = PushSumState(np.array(numerator), weight)
     hand = Hand(push_sum("a", size=len(numerator), share_bits=bits), before).on(TICK)
-    (share,) = [share_of(send.message) for send in hand.all(Send)]
+    (share,) = [as_push_sum_share(send.message) for send in hand.all(Send)]
     after = hand.state
     assert [int(a) + int(b) for a, b in zip(share.numerator, after.numerator, strict=True)] == numerator
     assert share.weight + after.weight == weight

@@ -12,7 +12,7 @@ from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.door import Answer, Refused
 from sottovoce.learners import Ask, Delivered, PublishModel, Received, Send
 
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state
 
 
@@ -45,12 +45,14 @@ def test_a_cycle_s_messages_are_fixed_before_its_query(answered: bool, value: in
     hand = Hand(push_sum("a", "b", steps=2, share_bits=40), state(1)).on(TICK, 0.0)
     kinds = [type(effect) for effect in hand.effects]
     assert kinds.index(Send) < kinds.index(Ask)
-    assert share_of(hand.all(Send)[0].message).numerator.tolist() == [WEIGHT_ONE // 2]
+    assert as_push_sum_share(hand.all(Send)[0].message).numerator.tolist() == [WEIGHT_ONE // 2]
     if answered:
         hand.on(release(0, value), 1.0)
         assert not hand.recipients
         assert not hand.timers, "an answer in time moves no timer"
-        assert share_of(hand.on(TICK, 10.0).all(Send)[0].message).numerator.tolist() == [(WEIGHT_ONE // 2 - value) // 2]
+        assert as_push_sum_share(hand.on(TICK, 10.0).all(Send)[0].message).numerator.tolist() == [
+            (WEIGHT_ONE // 2 - value) // 2
+        ]
 
 
 def test_the_query_uses_the_published_estimate() -> None:

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.observe import request_server as module
 from sottovoce.observe.request_server import MAX_CONNECTIONS, RequestServer
 
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 LONGEST = 100
 
@@ -29,7 +29,7 @@ async def echo(request: bytes | None) -> bytes:
 
 
 @asynccontextmanager
-async def serve_requests(path: Path, seconds: float = PATIENCE) -> AsyncIterator[RequestServer]:
+async def serve_requests(path: Path, seconds: float = TIMEOUT) -> AsyncIterator[RequestServer]:
     server = RequestServer(
         "here", is_complete=lambda request: b"\n" in request, answer=echo, max_bytes=LONGEST, seconds=seconds
     )
@@ -77,7 +77,7 @@ class Clients:
 async def read_all(client: socket.socket) -> bytes:
     """Return everything received until the server closes the connection."""
     received = b""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         with suppress(ConnectionError):
             while chunk := await asyncio.get_running_loop().sock_recv(client, 2**20):
                 received += chunk

@@ -12,7 +12,7 @@ from sottovoce_lab.experiments.settings import build_settings
 from sottovoce_lab.simulator.vector import Engine, MixedSums
 from sottovoce_lab.testbed.progress import Watcher
 
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 
 NODES = 17
 
@@ -34,7 +34,7 @@ def test_mean_weights_match_simulated_push_sum() -> None:
 
 
 def test_a_fleet_ends_with_the_model_for_all_records() -> None:
-    features, labels = some_records(260, 3)
+    features, labels = draw_records(260, 3)
     data = DataSet("some", Records(features, labels), 3, (np.zeros(4), np.ones(4)), None)
     fleet = assemble(
         build_settings({"agents": 200, "cycles": 40, "evaluate.every": 20, "learner.mixing": "push-sum"}, "here"), data

@@ -19,12 +19,12 @@ from sottovoce_lab.testbed.containers.prepare import prepare
 from sottovoce_lab.testbed.containers.settings import ContainerSettings, read_faults
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport
 
-from tests.support.devices import some_records
+from tests.support.devices import draw_records
 
 
 @pytest.fixture
 def container_settings(tmp_path: Path) -> ContainerSettings:
-    features, labels = some_records(60, 1)
+    features, labels = draw_records(60, 1)
     np.savez(tmp_path / "records.npz", X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return ContainerSettings.read({"SOTTOVOCE_AGENTS": "3", "SOTTOVOCE_DATA": f"npz:{tmp_path / 'records.npz'}"})
 

@@ -19,7 +19,7 @@ from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
 from tests.support.reports import check_report
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 PEER = Peer("p" * 32, "127.0.0.1:1", "p.fleet.internal")
 
@@ -111,7 +111,7 @@ async def test_delayed_messages_are_overtaken_by_their_own_retries_and_still_arr
     everything = asyncio.Event()
     inner.meanwhile = lambda: everything.set() if len(inner.sent) == straight + len(stored) else None
     inner.meanwhile()
-    await asyncio.wait_for(everything.wait(), PATIENCE)
+    await asyncio.wait_for(everything.wait(), TIMEOUT)
     arrived = [int(message) for message in inner.sent]
     assert arrived != sorted(arrived)
 

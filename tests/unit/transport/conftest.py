@@ -6,7 +6,7 @@ import pytest
 from sottovoce.identity import Fleet, enrol
 
 from tests.support.fleets import new_fleet
-from tests.support.mailbox import NewDevice, Post, without_broker
+from tests.support.mailbox import NewDevice, Post, use_mailboxes
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def fleet(tmp_path: Path) -> Fleet:
 
 @pytest.fixture
 def device(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewDevice:
-    without_broker(monkeypatch)
+    use_mailboxes(monkeypatch)
 
     async def device(name: str) -> Post:
         return await Post(enrol(fleet, tmp_path / name)).start()

@@ -9,7 +9,7 @@ from sottovoce.transport.mqtt import transport
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
 from tests.support.introductions import make_introduction
-from tests.support.mailbox import NewDevice, altered, exchange, inbox, send_and_wait
+from tests.support.mailbox import NewDevice, alter_frame, exchange, inbox, send_and_wait
 
 
 async def test_an_excessive_requester_is_refused_or_ignored_and_blocks_no_other(device: NewDevice) -> None:
@@ -19,18 +19,18 @@ async def test_an_excessive_requester_is_refused_or_ignored_and_blocks_no_other(
     b.open.clear()
     flood = [(await send_and_wait(a, b, b"flood"))[1] for _ in range(100)]
     for request in flood:
-        b.hears(*request)
+        b.receive_frame(*request)
     assert len(b.transport._answering) == 64
-    assert len(await b.frames(60)) == 60  # busy
+    assert len(await b.take_frames(60)) == 60  # busy
     assert b.received.count((a.id, b"flood")) == 4
     polite, request = await send_and_wait(c, b, b"polite")
-    b.hears(*request)
+    b.receive_frame(*request)
     await asyncio.sleep(0)
     assert (c.id, b"polite") in b.received
     b.open.set()
-    for frame in await b.frames(5):
+    for frame in await b.take_frames(5):
         if frame[0] == inbox(c, b):
-            c.hears(*frame)
+            c.receive_frame(*frame)
     assert await polite == b"answer"
     assert not b.transport._calls  # only waiting senders are remembered
 
@@ -54,11 +54,11 @@ async def test_the_number_of_checked_introductions_is_bounded(
     looking = asyncio.create_task(a.transport.discover(0.1))
     await asyncio.sleep(0)
     for other in others:
-        a.hears_of(other)
+        a.introduce(other)
     assert len(await looking) == 2
     assert a.transport.listener().handshakes == 2
     for other in others[2:]:
-        a.hears_of(other)  # no one requested them
+        a.introduce(other)  # no one requested them
     assert a.transport.listener().handshakes == 2
 
 
@@ -70,8 +70,8 @@ async def test_claims_in_its_own_name_are_answered_rarely_and_logged_once(
     tombstone = a.transport._presence.departure_announcement()
     copy = make_introduction(a.identity, SessionKey().public, 5, 5)
     for _ in range(200):
-        a.hears(own, tombstone)
-        a.hears(own, copy)
+        a.receive_frame(own, tombstone)
+        a.receive_frame(own, copy)
         await asyncio.sleep(0)
     announced = [payload for topic, payload, retain in a.box.sent if (topic, retain) == (own, True)]
     assert announced == [a.transport._presence.presence_announcement()]
@@ -87,11 +87,11 @@ async def test_a_flood_is_refused_with_one_line_per_cause_and_not_remembered(
     (topic, request), _ = await exchange(a, b, b"there")
     stored = len(b.transport._known_devices._known), len(b.transport._sparse_log._logged_at)
     for number in range(2000):
-        b.hears(topic, b"garbage %d" % number)
-        b.hears(topic, altered(request, introduction=b"", counter=10 + number))
-        b.hears(f"sottovoce/v1/{b.identity.fleet}/in/{b.id}/{number:032}".replace("0", "a"), request)
-        b.hears(topic + "/x" * number, request)
-    assert sum(b.refused().values()) > 4000
+        b.receive_frame(topic, b"garbage %d" % number)
+        b.receive_frame(topic, alter_frame(request, introduction=b"", counter=10 + number))
+        b.receive_frame(f"sottovoce/v1/{b.identity.fleet}/in/{b.id}/{number:032}".replace("0", "a"), request)
+        b.receive_frame(topic + "/x" * number, request)
+    assert sum(b.take_refusals().values()) > 4000
     assert len(caplog.records) == len({record.args[0] for record in caplog.records if isinstance(record.args, tuple)})
     assert len(b.transport._known_devices._known) == stored[0]
     assert len(b.transport._sparse_log._logged_at) <= 12

@@ -7,7 +7,7 @@ from sottovoce.transport import DeliveryFailed
 from sottovoce.transport.mqtt import transport
 
 from tests.support.mailbox import NewDevice, Post, exchange, send_and_wait
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 def collect_returns(post: Post) -> list[str | None]:
@@ -27,13 +27,13 @@ async def test_a_reconnected_peer_is_reported_once(device: NewDevice) -> None:
     reported = collect_returns(a)
     await exchange(a, b, b"hello")
     assert reported == [b.id]
-    a.hears_of(b)
+    a.introduce(b)
     assert reported == [b.id], "the broker's repetitions are not news"
     reconnect(b)
-    a.hears_of(b)
+    a.introduce(b)
     assert reported == [b.id] * 2
     topic = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
-    a.hears(topic, b.transport._presence.departure_announcement())
+    a.receive_frame(topic, b.transport._presence.departure_announcement())
     assert reported == [b.id] * 2, "a farewell is not a return"
 
 
@@ -51,9 +51,9 @@ async def test_requests_before_a_peer_s_reconnection_are_lost_soon_and_not_its_f
     a, b = [await device(name) for name in "ab"]
     delivery, _ = await send_and_wait(a, b, b"into the void")
     reconnect(b)
-    a.hears_of(b)
+    a.introduce(b)
     with pytest.raises(DeliveryFailed, match="the peer has reconnected") as exc_info:
-        await asyncio.wait_for(delivery, PATIENCE)
+        await asyncio.wait_for(delivery, TIMEOUT)
     assert (exc_info.value.cause, exc_info.value.left) == ("unreachable", False)
 
 
@@ -62,12 +62,12 @@ async def test_requests_after_the_reconnection_are_not_lost(device: NewDevice, m
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"hello")
     reconnect(b)
-    a.hears_of(b)
+    a.introduce(b)
     delivery, request = await send_and_wait(a, b, b"later")
     await asyncio.sleep(0.05)
-    b.hears(*request)
-    (answer,) = await b.frames(1)
-    a.hears(*answer)
+    b.receive_frame(*request)
+    (answer,) = await b.take_frames(1)
+    a.receive_frame(*answer)
     assert await delivery == b"answer"
 
 

@@ -14,7 +14,7 @@ from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
 
 from tests.support.fleets import new_fleet
 from tests.support.introductions import make_introduction, renew_certificate
-from tests.support.mailbox import NewDevice, Post, altered, exchange, inbox, send_and_wait
+from tests.support.mailbox import NewDevice, Post, alter_frame, exchange, inbox, send_and_wait
 
 
 async def restart(post: Post) -> Post:
@@ -27,15 +27,15 @@ async def test_a_message_is_handed_over_once_however_often_and_wherever_it_arriv
     (topic, request), _ = await exchange(a, b, b"there")
     await exchange(c, b, b"hello")
     assert b.received == [(a.id, b"there"), (c.id, b"hello")]
-    b.refused()
+    b.take_refusals()
     for _ in range(3):
-        b.hears(topic, request)
-    assert b.refused() == {"replayed": 3}
-    b.hears(inbox(b, c), request)  # in another device's name
-    c.hears(inbox(c, a), request)  # to another device
-    b.hears(inbox(b, b), request)
-    assert b.refused() == {"sender": 2}
-    assert c.refused() == {"stale": 1}
+        b.receive_frame(topic, request)
+    assert b.take_refusals() == {"replayed": 3}
+    b.receive_frame(inbox(b, c), request)  # in another device's name
+    c.receive_frame(inbox(c, a), request)  # to another device
+    b.receive_frame(inbox(b, b), request)
+    assert b.take_refusals() == {"sender": 2}
+    assert c.take_refusals() == {"stale": 1}
     await asyncio.sleep(0)
     assert len(b.received) == 2
 
@@ -44,9 +44,9 @@ async def test_nothing_is_handed_over_again_after_the_recipient_restarts(device:
     a, before = [await device(name) for name in "ab"]
     delivery, (topic, request) = await send_and_wait(a, before, b"there")
     b = await restart(before)
-    b.hears(topic, request)  # stored by the broker while it was away
-    assert b.refused() == {"stale": 1}
-    a.hears_of(b)
+    b.receive_frame(topic, request)  # stored by the broker while it was away
+    assert b.take_refusals() == {"stale": 1}
+    a.introduce(b)
     with pytest.raises(DeliveryFailed, match="has restarted") as exc_info:
         await delivery
     assert exc_info.value.cause == "unreachable"
@@ -60,12 +60,12 @@ async def test_nothing_is_handed_over_again_after_the_sender_restarts(device: Ne
     word = before.transport._presence.presence_announcement()
     a = await restart(before)
     await exchange(a, b, b"anew")
-    b.refused()
+    b.take_refusals()
     for (topic, request), _ in frames:
-        b.hears(topic, request)
-        b.hears(topic, altered(request, introduction=word))
-    b.hears(f"sottovoce/v1/{a.identity.fleet}/peer/{a.id}", word)
-    assert b.refused() == {"replayed": 4, "stranger": 1}  # the second message did not introduce its sender
+        b.receive_frame(topic, request)
+        b.receive_frame(topic, alter_frame(request, introduction=word))
+    b.receive_frame(f"sottovoce/v1/{a.identity.fleet}/peer/{a.id}", word)
+    assert b.take_refusals() == {"replayed": 4, "stranger": 1}  # the second message did not introduce its sender
     assert [message for _, message in b.received] == [b"there", b"again", b"anew"]
     await exchange(a, b, b"still")
 
@@ -75,7 +75,7 @@ async def test_no_part_of_a_frame_can_be_replaced(device: NewDevice) -> None:
     await exchange(c, b, b"hello")
     delivery, (topic, request) = await send_and_wait(a, b, b"there")
     (_, other), _ = await exchange(c, b, b"other")
-    b.refused()
+    b.take_refusals()
     theirs = Frame.FromString(other)
     for fields in (
         {"sealed": theirs.sealed},
@@ -87,16 +87,18 @@ async def test_no_part_of_a_frame_can_be_replaced(device: NewDevice) -> None:
         {"introduction": make_introduction(c.identity, SessionKey().public, 9, 9)},
         {"introduction": b"x"},
     ):
-        b.hears(topic, altered(request, **fields))
-    assert b.refused() == {"forged": 2, "stranger": 2, "stale": 1, "sender": 2, "malformed": 1}
-    b.hears(topic, request + b"\x7a\x01x")
-    b.hears(topic, b"")
-    assert b.refused() == {"malformed": 1, "stale": 1}
-    b.hears(topic, altered(request, introduction=b""))  # which b does not need: the message is complete without it
-    b.hears(topic, request)
-    assert b.refused() == {"replayed": 1}
-    (answer,) = await b.frames(1)
-    a.hears(*answer)
+        b.receive_frame(topic, alter_frame(request, **fields))
+    assert b.take_refusals() == {"forged": 2, "stranger": 2, "stale": 1, "sender": 2, "malformed": 1}
+    b.receive_frame(topic, request + b"\x7a\x01x")
+    b.receive_frame(topic, b"")
+    assert b.take_refusals() == {"malformed": 1, "stale": 1}
+    b.receive_frame(
+        topic, alter_frame(request, introduction=b"")
+    )  # which b does not need: the message is complete without it
+    b.receive_frame(topic, request)
+    assert b.take_refusals() == {"replayed": 1}
+    (answer,) = await b.take_frames(1)
+    a.receive_frame(*answer)
     assert await delivery == b"answer"
     assert [message for _, message in b.received] == [b"hello", b"other", b"there"]
 
@@ -109,15 +111,15 @@ async def test_an_answer_counts_only_for_its_request_and_recipient(device: NewDe
     channel = c.transport._known_devices.meet(a.id, a.transport._presence.presence_announcement()).channel
     counter, sealed = channel.seal(Content(kind=Content.KIND_ANSWER, exchange=2, body=b"lie").SerializeToString())
     keys = {"sender_key": c.transport._presence.key.public, "recipient_key": a.transport._presence.key.public}
-    a.hears(inbox(a, c), Frame(counter=counter, sealed=sealed, **keys).SerializeToString(deterministic=True))
-    a.hears(*late)
-    a.hears(inbox(a, c), late[1])
-    assert a.refused() == {"replayed": 1, "stranger": 1}
+    a.receive_frame(inbox(a, c), Frame(counter=counter, sealed=sealed, **keys).SerializeToString(deterministic=True))
+    a.receive_frame(*late)
+    a.receive_frame(inbox(a, c), late[1])
+    assert a.take_refusals() == {"replayed": 1, "stranger": 1}
     await asyncio.sleep(0)
     assert not delivery.done()
-    b.hears(*request)
-    (answer,) = await b.frames(1)
-    a.hears(*answer)
+    b.receive_frame(*request)
+    (answer,) = await b.take_frames(1)
+    a.receive_frame(*answer)
     assert await delivery == b"answer"
 
 
@@ -146,8 +148,8 @@ async def test_an_oversized_message_is_not_handed_over(device: NewDevice) -> Non
     await exchange(a, b, bytes(a.transport.largest))
     await exchange(a, b, bytes(a.transport.largest + 1))
     assert [message for _, message in b.received] == [bytes(a.transport.largest), None]
-    b.hears(inbox(b, a), bytes(a.transport.largest + 2**14))
-    assert b.refused() == {"size": 1}
+    b.receive_frame(inbox(b, a), bytes(a.transport.largest + 2**14))
+    assert b.take_refusals() == {"size": 1}
 
 
 async def test_a_departed_device_is_not_waited_for_until_it_sends_a_message(device: NewDevice) -> None:
@@ -155,13 +157,13 @@ async def test_a_departed_device_is_not_waited_for_until_it_sends_a_message(devi
     await exchange(a, b, b"there")
     presence = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
     farewell = b.transport._presence.departure_announcement()  # the broker has it since the connection began
-    a.hears(presence, farewell)
+    a.receive_frame(presence, farewell)
     with pytest.raises(DeliveryFailed, match="has left the broker") as exc_info:
         await a.transport.deliver(b.peer, b"there", 60)
     assert exc_info.value.cause == "unreachable"
     await exchange(b, a, b"but I am here")
     await exchange(a, b, b"so you are")
-    a.hears(presence, farewell)
+    a.receive_frame(presence, farewell)
     await exchange(a, b, b"still")
 
 
@@ -169,7 +171,7 @@ async def test_a_device_believed_gone_is_tried_again_later(device: NewDevice) ->
     """Otherwise, a broker that publishes two devices' farewells at once would separate them permanently."""
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
-    a.hears(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.departure_announcement())
+    a.receive_frame(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.departure_announcement())
     known = a.transport._known_devices.find(b.id)
     assert known is not None
     assert 200 < known.gone_until - time.monotonic() < 400
@@ -179,7 +181,7 @@ async def test_a_device_believed_gone_is_tried_again_later(device: NewDevice) ->
     assert exc_info.value.cause == "timeout"
     with pytest.raises(DeliveryFailed, match="has left the broker"):
         await a.transport.deliver(b.peer, b"not sent", 60)
-    assert len(await a.frames(1)) == 1
+    assert len(await a.take_frames(1)) == 1
     known.gone_until = time.monotonic()
     await exchange(a, b, b"heard")
     await exchange(a, b, b"again")
@@ -190,12 +192,12 @@ async def test_an_absent_device_is_unreachable_and_a_silent_one_times_out(device
     with pytest.raises(DeliveryFailed, match="not present on the broker") as exc_info:
         await a.transport.deliver(b.peer, b"there", 0.01)
     assert exc_info.value.cause == "unreachable"
-    a.hears_of(b)
+    a.introduce(b)
     await exchange(a, b, b"there")
     with pytest.raises(DeliveryFailed, match=r"no answer within 0\.01 s") as exc_info:
         await a.transport.deliver(b.peer, b"there", 0.01)
     assert exc_info.value.cause == "timeout"
-    ((_, frame),) = await a.frames(1)
+    ((_, frame),) = await a.take_frames(1)
     assert not Frame.FromString(frame).introduction
     _, (_, frame) = await send_and_wait(a, b, b"again")
     assert Frame.FromString(frame).introduction  # it may have forgotten this device
@@ -228,9 +230,9 @@ async def test_a_cancelled_wait_is_forgotten_and_its_answer_ignored(device: NewD
     with pytest.raises(asyncio.CancelledError):
         await delivery
     assert a.transport._exchanges._waiting == {}
-    b.hears(*request)
-    (answer,) = await b.frames(1)
-    a.hears(*answer)
+    b.receive_frame(*request)
+    (answer,) = await b.take_frames(1)
+    a.receive_frame(*answer)
     await exchange(a, b, b"again")
 
 
@@ -240,16 +242,16 @@ async def test_present_devices_have_a_valid_introduction(device: NewDevice, flee
     await asyncio.sleep(0)
     above = f"sottovoce/v1/{fleet.name}/peer"
     assert f"{above}/+" in a.box.topics
-    a.hears_of(b)
-    a.hears(f"{above}/{c.id}", c.transport._presence.departure_announcement())
-    a.hears(f"{above}/{d.id}", b.transport._presence.presence_announcement())
-    a.hears(f"{above}/{d.id}", b"")
-    a.hears(f"{above}/{d.id}", b"nonsense")
+    a.introduce(b)
+    a.receive_frame(f"{above}/{c.id}", c.transport._presence.departure_announcement())
+    a.receive_frame(f"{above}/{d.id}", b.transport._presence.presence_announcement())
+    a.receive_frame(f"{above}/{d.id}", b"")
+    a.receive_frame(f"{above}/{d.id}", b"nonsense")
     stranger = enrol(new_fleet(tmp_path / "elsewhere", fleet.name), tmp_path / "stranger")
-    a.hears(f"{above}/{stranger.node_id}", make_introduction(stranger, SessionKey().public))
+    a.receive_frame(f"{above}/{stranger.node_id}", make_introduction(stranger, SessionKey().public))
     assert await looking == (b.id,)
     assert f"{above}/+" not in a.box.topics
-    assert a.refused() == {"sender": 1, "malformed": 1, "certificate": 1}
+    assert a.take_refusals() == {"sender": 1, "malformed": 1, "certificate": 1}
 
 
 async def test_a_renewed_certificate_is_sent_to_all_devices(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
@@ -257,9 +259,9 @@ async def test_a_renewed_certificate_is_sent_to_all_devices(device: NewDevice, f
     await exchange(a, b, b"there")
     delivery, request = await send_and_wait(a, b, b"on its way")
     a.trust.renew(renew_certificate(fleet, tmp_path / "a"))
-    b.hears(*request)
-    (answer,) = await b.frames(1)
-    a.hears(*answer)
+    b.receive_frame(*request)
+    (answer,) = await b.take_frames(1)
+    a.receive_frame(*answer)
     assert await delivery == b"answer"
     a.transport._known_devices.invalidate_all()
     _, (_, frame) = await send_and_wait(a, b, b"after")
@@ -273,8 +275,8 @@ async def test_a_device_that_is_no_longer_trusted_is_refused(device: NewDevice, 
     _, request = await send_and_wait(a, b, b"again")
     b.trust._identity = enrol(new_fleet(tmp_path / "other", b.identity.fleet), tmp_path / "other-device")
     b.trust.revoke(())
-    b.hears(*request)
-    assert b.refused() == {"certificate": 1}
+    b.receive_frame(*request)
+    assert b.take_refusals() == {"certificate": 1}
     with pytest.raises(DeliveryFailed, match="not present on the broker"):
         await b.transport.deliver(a.peer, b"there", 0.01)
 
@@ -300,10 +302,10 @@ async def test_a_restarting_device_ends_its_waits_and_continues(
     await exchange(a, d, b"one too many")
     with pytest.raises(DeliveryFailed, match="has restarted"):
         await delivery
-    a.refused()
-    a.hears(*old)
-    assert a.refused() == {"stale": 1}
-    b.hears_of(a)
+    a.take_refusals()
+    a.receive_frame(*old)
+    assert a.take_refusals() == {"stale": 1}
+    b.introduce(a)
     await exchange(b, a, b"anew")
     assert a.received == [(b.id, b"old"), (b.id, b"anew")]
 
@@ -312,7 +314,7 @@ async def test_it_stops_while_messages_wait_on_both_sides(device: NewDevice) -> 
     a, b = [await device(name) for name in "ab"]
     delivery, request = await send_and_wait(a, b, b"there")
     b.open.clear()
-    b.hears(*request)
+    b.receive_frame(*request)
     async with asyncio.timeout(20):
         await b.transport.stop(0.05)
         await a.transport.stop(0.05)

@@ -13,7 +13,7 @@ import pytest
 from sottovoce.transport import front
 from sottovoce.transport.front import Front
 
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 HELLO = b"\x16hello"
 FEW = 8
@@ -45,7 +45,7 @@ class Caller:
 
     async def hears(self) -> bytes:
         """Return the other side's data, or b"" after it disconnects."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             with contextlib.suppress(ConnectionResetError):
                 return await self.reader.read(2**16)
         return b""
@@ -89,7 +89,7 @@ async def run_front() -> AsyncIterator[tuple[Front, Inside, Dial]]:
 
 
 async def wait_for_counts(front: Front, accepted: int) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while front.accepted < accepted:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.005)
 
@@ -177,7 +177,7 @@ async def test_connections_that_do_not_reach_grpc_are_reported_until_they_do(
             assert await (await dial(HELLO)).is_cut_off()
         assert "do not reach gRPC ([Errno 2]" in found.trouble
         found._grpc_path = way
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while found.trouble:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.005)
         assert await (await dial()).is_answered()

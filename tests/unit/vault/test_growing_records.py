@@ -21,7 +21,7 @@ from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.terms.gradients import GradientTerms
 
-from tests.support.vaults import serve_vault, served
+from tests.support.vaults import make_served, serve_vault
 
 KERNEL = Softmax(3, 4)
 STEPS = 3
@@ -176,7 +176,7 @@ def test_a_separate_vault_reports_unreadable_records_without_details(
 ) -> None:
     home = Home(days=[10], last_ended_day=10)
     vault, path = home.vault(), tmp_path / "v.sock"
-    with serve_vault(served(vault, "meter-17", home.ledger.budget), path):
+    with serve_vault(make_served(vault, "meter-17", home.ledger.budget), path):
         remote = RemoteVault(path, owner="meter-17", budget=home.ledger.budget, patience=1.0, waits=Waits())
         home.is_broken, home.cause = True, cause
         with pytest.raises(error, match="cannot currently read its records; see its log") as refused:

@@ -15,7 +15,7 @@ import pytest
 from sottovoce.vault import admission as admission_module
 from sottovoce.vault.admission import Admission, peer_user_id
 
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
 def connect(listener: socket.socket, stack: ExitStack) -> socket.socket:
     connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     connection.connect(listener.getsockname())
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT)
     return connection
 
 
@@ -64,10 +64,10 @@ def test_a_stranger_that_does_not_read_delays_no_other(listener: socket.socket) 
 
     with ExitStack() as stack, Admission(listener, os.getuid() + 1, reply_until_blocked, fail).open():
         connect(listener, stack)
-        assert rejected.wait(PATIENCE)
+        assert rejected.wait(TIMEOUT)
         rejected.clear()
         connect(listener, stack)
-        assert rejected.wait(PATIENCE)
+        assert rejected.wait(TIMEOUT)
 
 
 def test_the_agent_s_connections_wait_in_order_and_are_bounded(listener: socket.socket) -> None:
@@ -104,7 +104,7 @@ def test_the_acceptor_waits_for_the_system_without_busy_waiting(listener: socket
 
 def test_it_ends_at_once_while_the_system_refuses(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FIRST_PAUSE", "_MAX_PAUSE"):
-        monkeypatch.setattr(admission_module, name, 10 * PATIENCE)
+        monkeypatch.setattr(admission_module, name, 10 * TIMEOUT)
     refusals: list[Exception] = []
     refusing_listener = RefusingListener(listener, OSError(errno.EMFILE, "Too many open files"), 2)
     admission = Admission(refusing_listener, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_it_ends_at_once_while_the_system_refuses(listener: socket.socket, monke
     with ExitStack() as stack, admission.open():
         connect(listener, stack)
         until(lambda: refusals, "it waits")
-    assert time.monotonic() - start < PATIENCE
+    assert time.monotonic() - start < TIMEOUT
 
 
 def test_a_defect_is_raised_at_the_vault_s_wait(listener: socket.socket) -> None:
@@ -120,7 +120,7 @@ def test_a_defect_is_raised_at_the_vault_s_wait(listener: socket.socket) -> None
     admission = Admission(refusing_listener, os.getuid(), lambda connection, user: None, fail)  # type: ignore[arg-type]
     with ExitStack() as stack, admission.open():
         connect(listener, stack)
-        assert select.select([admission.waiting], [], [], PATIENCE)[0]
+        assert select.select([admission.waiting], [], [], TIMEOUT)[0]
         with pytest.raises(ZeroDivisionError):
             admission.next_connection()
 

@@ -21,7 +21,7 @@ from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.terms.means import MeanTerms
 
 from tests.cells.fleet import CELL, CLIP, LEARNER, Party, Round, belongs, fleet
-from tests.support.vaults import serve_vault, served
+from tests.support.vaults import make_served, serve_vault
 
 SPARE = Cell(100, 100, 10, 0.7, 1)
 BUDGET = Budget(1.0, 1e-5, "device", "add-remove")
@@ -32,7 +32,7 @@ def test_a_round_through_a_socket_equals_a_direct_one(tmp_path: Path) -> None:
     party = parties[0]
     path = tmp_path / "vault.sock"
     with (
-        serve_vault(served(party.vault, party.name, BUDGET), path),
+        serve_vault(make_served(party.vault, party.name, BUDGET), path),
         closing(RemoteVault(path, owner=party.name, budget=BUDGET, patience=1.0, waits=Waits())) as remote,
     ):
         remote_parties = [Party(party.name, remote, party.ledger), *parties[1:]]  # type: ignore[arg-type]

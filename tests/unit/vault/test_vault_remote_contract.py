@@ -14,7 +14,7 @@ from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.vault import Budget, Vault
 from sottovoce.vault.remote import RemoteVault
 
-from tests.support.vaults import serve_vault, served
+from tests.support.vaults import make_served, serve_vault
 
 OWNER = "meter-17"
 SIZE = 12
@@ -37,7 +37,7 @@ def front(
             if request.param == "in process":
                 return vault
             path = tmp_path / "vault.sock"
-            open_now.enter_context(serve_vault(served(vault, OWNER, budget), path))
+            open_now.enter_context(serve_vault(make_served(vault, OWNER, budget), path))
             remote = RemoteVault(path, owner=OWNER, budget=budget, patience=1.0, waits=Waits())
             return open_now.enter_context(closing(remote))
 

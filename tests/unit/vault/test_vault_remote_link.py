@@ -27,7 +27,7 @@ from sottovoce.vault.protocol import Failed
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.server import listening_socket
 
-from tests.support.vaults import serve_vault, served
+from tests.support.vaults import make_served, serve_vault
 from tests.support.waiting import until
 
 OWNER, OTHER = "meter-17", "meter-18"
@@ -59,7 +59,7 @@ def test_another_package_s_broken_mechanism_is_named_to_the_agent(
     def failing(query: Query) -> None:
         raise PluginError(words)
 
-    with serve_vault(served(vault, OWNER, budget), at):
+    with serve_vault(make_served(vault, OWNER, budget), at):
         remote = met(at, budget)
         monkeypatch.setattr(vault, "answer", failing)
         with pytest.raises(PluginError, match="^" + re.escape(words) + "$"):
@@ -68,7 +68,7 @@ def test_another_package_s_broken_mechanism_is_named_to_the_agent(
 
 
 def test_another_device_s_vault_is_rejected(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serve_vault(served(make_vault(), OWNER, budget), at):
+    with serve_vault(make_served(make_vault(), OWNER, budget), at):
         with pytest.raises(LedgerError, match=f"belongs to device {OWNER}, not to {OTHER}"):
             met(at, budget, owner=OTHER)
         with pytest.raises(LedgerError, match=r"created for ε = 2, .* the configuration specifies ε = 9"):
@@ -76,14 +76,14 @@ def test_another_device_s_vault_is_rejected(make_vault: MakeVault, at: Path, bud
 
 
 def test_the_vault_reports_the_declared_ranges(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serve_vault(served(make_vault(), OWNER, budget, ranges="[[0.0],[9.0]]"), at):
+    with serve_vault(make_served(make_vault(), OWNER, budget, ranges="[[0.0],[9.0]]"), at):
         remote = met(at, budget)
         assert remote.ranges == "[[0.0],[9.0]]"
         remote.close()
 
 
 def test_only_the_agent_s_user_is_answered(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serve_vault(served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
+    with serve_vault(make_served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
         with pytest.raises(
             PrivacyError, match=f"user {os.getuid()} is not authorised to query this vault; see vault.agent_user"
         ):
@@ -138,14 +138,14 @@ def test_without_a_vault_the_wait_has_a_reason_and_an_end(at: Path, budget: Budg
 
 def test_a_returning_vault_is_queried_again(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     vault, waits = make_vault(), Waits()
-    with serve_vault(served(vault, OWNER, budget), at):
+    with serve_vault(make_served(vault, OWNER, budget), at):
         remote = met(at, budget, patience=30.0, waits=waits)
         first = remote.answer(question(0))
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(remote.answer(question(0))))
     asking.start()
     until(lambda: "vault-process" in waits.current, "it waits for the vault")
-    with serve_vault(served(vault, OWNER, budget), at):
+    with serve_vault(make_served(vault, OWNER, budget), at):
         asking.join()
     assert not isinstance(first, Refused)
     assert answers[0].value.tobytes() == first.value.tobytes()
@@ -156,17 +156,17 @@ def test_a_returning_vault_is_queried_again(make_vault: MakeVault, at: Path, bud
 def test_a_returning_vault_with_other_settings_is_rejected(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     """Its releases would have a different size from the one that the learner assumes."""
     vault = make_vault()
-    with serve_vault(served(vault, OWNER, budget), at):
+    with serve_vault(make_served(vault, OWNER, budget), at):
         remote = met(at, budget)
     vault.close()
-    with serve_vault(served(make_vault(clip=0.5), OWNER, budget), at), closing(remote):
+    with serve_vault(make_served(make_vault(clip=0.5), OWNER, budget), at), closing(remote):
         for ask in (lambda: remote.answer(question(0)), remote.spending, remote.tip, lambda: remote.mark(0, 0)):
             with pytest.raises(PrivacyError, match="restarted with different settings; restart the agent"):
                 ask()
 
 
 async def test_a_stopping_agent_does_not_wait_for_the_vault(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serve_vault(served(make_vault(), OWNER, budget), at):
+    with serve_vault(make_served(make_vault(), OWNER, budget), at):
         remote = met(at, budget, patience=300.0)
     pending = asyncio.create_task(remote.ask(question(0)))
     spending = asyncio.get_running_loop().run_in_executor(None, remote.spending)
@@ -181,7 +181,7 @@ async def test_a_stopping_agent_does_not_wait_for_the_vault(make_vault: MakeVaul
 
 async def test_a_stopping_agent_does_not_wait_for_a_busy_vault(at: Path, budget: Budget, make_vault: MakeVault) -> None:
     """A debugger can stop a vault in this way: there is a connection, but no answer."""
-    with serve_vault(served(make_vault(), OWNER, budget), at):
+    with serve_vault(make_served(make_vault(), OWNER, budget), at):
         remote = met(at, budget)
     with listening_socket(at, shared=False) as silent:
         pending = asyncio.create_task(remote.ask(question(0)))
@@ -194,7 +194,7 @@ async def test_a_stopping_agent_does_not_wait_for_a_busy_vault(at: Path, budget:
 
 def test_the_ledger_s_own_message_reaches_the_agent(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     vault = make_vault()
-    with serve_vault(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
+    with serve_vault(make_served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
         vault._context.ledger._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(LedgerError, match="nothing was released"):
             remote.answer(question(0))
@@ -212,7 +212,7 @@ def test_a_defect_s_message_is_not_sent(
 
     monkeypatch.setattr(GradientSum, "compute", fails)
     vault = make_vault()
-    with serve_vault(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
+    with serve_vault(make_served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
         with pytest.raises(InternalError, match="a bug; please report") as failure:
             remote.answer(question(0))
         assert "17.25" not in str(failure.value)
@@ -291,7 +291,7 @@ MALFORMED = {
 @pytest.fixture
 def attacked_vault(make_vault: MakeVault, at: Path, budget: Budget) -> Iterator[tuple[Path, RemoteVault]]:
     """A vault that still answers afterwards and was charged nothing."""
-    with serve_vault(served(make_vault(), OWNER, budget), at), closing(met(at, budget)) as remote:
+    with serve_vault(make_served(make_vault(), OWNER, budget), at), closing(met(at, budget)) as remote:
         yield at, remote
         assert remote.spending().charges == 0
 
@@ -329,7 +329,7 @@ def test_silent_and_unfinished_clients_are_not_waited_for(
     """A client may connect and stay silent, or send half a query."""
     monkeypatch.setattr(server, "_PATIENCE_SECONDS", 0.2)
     with (
-        serve_vault(served(make_vault(), OWNER, budget), at),
+        serve_vault(make_served(make_vault(), OWNER, budget), at),
         closing(met(at, budget)) as remote,
         socket.socket(socket.AF_UNIX) as silent,
         socket.socket(socket.AF_UNIX) as slow,

@@ -10,15 +10,15 @@ import pytest
 from sottovoce.vault import Budget, Vault
 from sottovoce.vault.server import VaultServer, listening_socket
 
-from tests.support.vaults import served
-from tests.support.waiting import PATIENCE, until
+from tests.support.vaults import make_served
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.mark.parametrize("every", [0.005, None])
 def test_an_idle_vault_is_alive(
     make_vault: Callable[..., Vault], budget: Budget, tmp_path: Path, every: float | None
 ) -> None:
-    server, pulse = VaultServer(served(make_vault(), "meter-17", budget)), queue.SimpleQueue[None]()
+    server, pulse = VaultServer(make_served(make_vault(), "meter-17", budget)), queue.SimpleQueue[None]()
     here, there = socket.socketpair()
     with here, there, listening_socket(tmp_path / "vault.sock", shared=False) as listener:
 
@@ -30,6 +30,6 @@ def test_an_idle_vault_is_alive(
         if every is not None:
             until(lambda: pulse.qsize() >= 3, "it has reported three times")
         there.send(b"!")
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
         assert not thread.is_alive()
         assert every is not None or pulse.empty()

@@ -14,7 +14,7 @@ def run_walks(
     return GradientWalk(records, SLOPES[rule], np.array(epsilons), joint=joint, seed=4)
 
 
-def some_records(devices: int, batch: int, copies: int, features: int) -> NDArray[np.float64]:
+def draw_records(devices: int, batch: int, copies: int, features: int) -> NDArray[np.float64]:
     rows = np.random.default_rng(0).normal(size=(devices, batch, copies, features))
     unit: NDArray[np.float64] = rows / np.abs(rows).sum(axis=3, keepdims=True)
     return unit
@@ -22,7 +22,7 @@ def some_records(devices: int, batch: int, copies: int, features: int) -> NDArra
 
 @pytest.mark.parametrize("rule", ["pegasos", "logistic"])
 def test_a_noise_free_gradient_walk_is_sequential_descent(rule: str) -> None:
-    records = some_records(40, 1, 2, 5)
+    records = draw_records(40, 1, 2, 5)
     walk = run_walks(records, rule, [[np.inf]] * 3)
     descent = SequentialDescent(records[np.newaxis, :, 0], SLOPES[rule], seed=4)
     assert list(walk.passes()) == list(descent.passes(3)) == [1, 2, 3]
@@ -67,7 +67,7 @@ def test_every_device_is_visited_once_per_pass_in_a_new_order() -> None:
 
 
 def test_walks_with_different_epsilons_do_not_affect_one_another() -> None:
-    several = run_walks(some_records(30, 1, 1, 4), "pegasos", [[np.inf, 0.1, 10.0]])
+    several = run_walks(draw_records(30, 1, 1, 4), "pegasos", [[np.inf, 0.1, 10.0]])
     list(several.passes())
     spread = np.abs(several.weights[:, 0]).max(axis=1)
     assert spread[1] > spread[2] > spread[0]

@@ -8,7 +8,7 @@ from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, 
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
 from sottovoce.wire.v1 import envelope_pb2
 
-from tests.support.messages import share_of
+from tests.support.messages import as_push_sum_share
 
 TYPE = "push-sum-share/1"
 
@@ -32,7 +32,7 @@ def test_a_share_has_the_documented_form() -> None:
 
 
 def test_version_0_1_s_outgoing_messages_can_be_read() -> None:
-    share = share_of(decode(TYPE, _payload(b"\x01" + b"\x00" * 7 + b"\xfe" + b"\xff" * 7, 3)))
+    share = as_push_sum_share(decode(TYPE, _payload(b"\x01" + b"\x00" * 7 + b"\xfe" + b"\xff" * 7, 3)))
     assert (share.numerator.tolist(), share.weight) == ([1, -2], 3)
 
 
@@ -42,7 +42,7 @@ def test_a_big_endian_array_is_encoded_by_value() -> None:
 
 
 def test_a_decoded_array_is_native_and_read_only() -> None:
-    share = share_of(decode(TYPE, _payload(bytes(range(16)))))
+    share = as_push_sum_share(decode(TYPE, _payload(bytes(range(16)))))
     assert share.numerator.dtype == np.int64
     assert share.numerator.dtype.isnative
     assert not share.simulated
@@ -67,7 +67,7 @@ def test_each_refusal_has_its_reason() -> None:
 
 
 def test_a_signed_payload_may_contain_a_later_version_s_fields() -> None:
-    assert share_of(decode(TYPE, _payload(b"\0" * 8) + b"\x50\x01")).weight == 2**40
+    assert as_push_sum_share(decode(TYPE, _payload(b"\0" * 8) + b"\x50\x01")).weight == 2**40
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_largest_share_fits_an_envelope(devices: tuple[Identity, Identity]) 
         task=bytes(TASK_BYTES),
     )
     assert len(raw) <= MAX_ENVELOPE_BYTES
-    assert np.array_equal(share_of(decode(payload_type, payload)).numerator, share.numerator)
+    assert np.array_equal(as_push_sum_share(decode(payload_type, payload)).numerator, share.numerator)
 
 
 def test_receipts_survive_encoding() -> None:

@@ -15,7 +15,7 @@ from sottovoce.transport.grpc import METHOD
 
 from tests.support.fleets import beginning_tomorrow, validity_ending_in
 from tests.support.grpc_nodes import Node, listening, refused_connections, wait_until
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 async def test_an_unintended_device_receives_nothing(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
@@ -134,9 +134,9 @@ async def test_each_connection_without_a_call_is_counted_once(pair: tuple[Node, 
                 plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
         async with grpc.aio.insecure_channel(f"127.0.0.1:{other.port}") as channel:
             with pytest.raises(grpc.aio.AioRpcError) as exc_info:
-                await channel.unary_unary(METHOD)(b"m", timeout=PATIENCE)
+                await channel.unary_unary(METHOD)(b"m", timeout=TIMEOUT)
             assert exc_info.value.code() is grpc.StatusCode.UNAVAILABLE
-        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
         listener = other.transport.listener
         await wait_until(lambda: listener().handshakes >= 5)  # a client may try several times
         await wait_until(lambda: listener().refused == listener().handshakes - 1)
@@ -149,12 +149,12 @@ async def test_one_device_cannot_block_the_others(pair: tuple[Node, Node], fleet
     twin, third = Node(one.identity), Node(enrol(fleet, tmp_path / "c"))
     async with listening(other):
         other.open.clear()
-        waiting = [asyncio.create_task(one.transport.deliver(one.peer(other), b"slow", PATIENCE)) for _ in range(4)]
+        waiting = [asyncio.create_task(one.transport.deliver(one.peer(other), b"slow", TIMEOUT)) for _ in range(4)]
         await wait_until(lambda: len(other.received) == 4)
         assert (await twin.failure(twin.peer(other))).cause == "busy"
-        assert await third.transport.deliver(third.peer(other), b"me too", PATIENCE) == b"answer to me too"
+        assert await third.transport.deliver(third.peer(other), b"me too", TIMEOUT) == b"answer to me too"
         other.open.set()
         assert await asyncio.gather(*waiting) == [b"answer to slow"] * 4
-        assert await twin.transport.deliver(twin.peer(other), b"again", PATIENCE) == b"answer to again"
+        assert await twin.transport.deliver(twin.peer(other), b"again", TIMEOUT) == b"answer to again"
     for node in (one, twin, third):
         await node.transport.stop(0.5)

@@ -16,7 +16,7 @@ from sottovoce.identity.request import read_request
 from sottovoce.transport import Listener
 
 from tests.support.grpc_nodes import LIMIT, Node, listening, wait_until
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 Start = Callable[..., Awaitable["Node"]]
 
@@ -24,8 +24,8 @@ Start = Callable[..., Awaitable["Node"]]
 async def test_a_message_and_its_answer_are_exchanged_and_the_sender_is_known(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
-        assert await one.transport.deliver(one.peer(other), b"hello", PATIENCE) == b"answer to hello"
-        assert await other.transport.deliver(other.peer(one), b"", PATIENCE) == b"answer to "
+        assert await one.transport.deliver(one.peer(other), b"hello", TIMEOUT) == b"answer to hello"
+        assert await other.transport.deliver(other.peer(one), b"", TIMEOUT) == b"answer to "
     assert other.received == [(one.identity.node_id, b"hello")]
     assert one.received == [(other.identity.node_id, b"")]
     assert (other.transport.listener().handshakes, other.transport.listener().refused) == (1, 0)
@@ -35,7 +35,7 @@ async def test_one_connection_serves_many_messages_and_counts_as_accepted(pair: 
     """A call that gRPC refuses because there are too many at once was not received, and is retried."""
     one, other = pair
     async with listening(one, other):
-        await asyncio.gather(*(one.delivers(one.peer(other), b"%d" % i) for i in range(20)))
+        await asyncio.gather(*(one.deliver_with_retries(one.peer(other), b"%d" % i) for i in range(20)))
         assert other.transport.listener() == Listener(handshakes=1, refused=0)
     assert other.transport.listener().refused == 0
     assert sorted(int(message or b"") for _, message in other.received) == list(range(20))
@@ -53,7 +53,7 @@ async def test_a_peer_is_reached_as_soon_as_it_listens(pair: tuple[Node, Node]) 
     one, other = pair
     await one.failure(one.peer(other))
     async with listening(one, other):
-        assert await one.delivers(one.peer(other), b"m") == b"answer to m"
+        assert await one.deliver_with_retries(one.peer(other), b"m") == b"answer to m"
 
 
 async def test_a_slow_handshake_is_waited_for(pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ async def test_a_slow_handshake_is_waited_for(pair: tuple[Node, Node], monkeypat
 
     monkeypatch.setattr(other.transport, "_handshake", slow)
     async with listening(one, other):
-        assert await one.transport.deliver(one.peer(other), b"m", PATIENCE) == b"answer to m"
+        assert await one.transport.deliver(one.peer(other), b"m", TIMEOUT) == b"answer to m"
         assert other.transport.listener().handshakes == 1
 
 
@@ -76,7 +76,7 @@ async def test_the_transport_enforces_the_answer_s_timeout(pair: tuple[Node, Nod
     one, other = pair
     other.open.clear()
     async with listening(one, other):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             failed = await one.failure(one.peer(other), b"slow", timeout=0.2)
         other.open.set()
     assert failed.cause == "timeout"
@@ -111,7 +111,7 @@ async def test_a_device_that_no_longer_accepts_the_certificate_states_it(pair: t
         raise IdentityError("the certificate of the peer expired")
 
     async with listening(one, other):
-        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
         other.trust.authenticate = expired  # type: ignore[method-assign]
         failed = await one.failure(one.peer(other))
         assert failed.cause == "refused"
@@ -138,18 +138,18 @@ async def test_a_new_certificate_is_used_for_incoming_and_outgoing_connections(f
 
     other.trust.authenticate = remembered  # type: ignore[method-assign]
     async with listening(one, other):
-        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
         other.open.clear()
-        slow = asyncio.ensure_future(one.transport.deliver(one.peer(other), b"slow", PATIENCE))
+        slow = asyncio.ensure_future(one.transport.deliver(one.peer(other), b"slow", TIMEOUT))
         await wait_until(lambda: len(other.received) == 2)
         one.trust.renew(renew_identity(fleet, tmp_path / "one", 120))
         other.trust.renew(renew_identity(fleet, tmp_path / "other", 130))
-        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
-        await other.transport.deliver(other.peer(one), b"m", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
+        await other.transport.deliver(other.peer(one), b"m", TIMEOUT)
         other.open.set()
         assert await slow == b"answer to slow"
-        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
-        output = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", other.port), timeout=PATIENCE)
+        await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
+        output = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", other.port), timeout=TIMEOUT)
     assert observed == [one.identity.tls_cert_pem] * 2 + [one.trust.identity.tls_cert_pem] * 2
     assert ssl.PEM_cert_to_DER_cert(output) == other.trust.identity.certificate_der
     assert one.transport._retired == [], "the old channel is closed"
@@ -158,7 +158,7 @@ async def test_a_new_certificate_is_used_for_incoming_and_outgoing_connections(f
 async def test_the_channel_to_a_refused_device_is_closed(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
-        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
         one.trust.revoke([other.identity.node_id])
         assert not one.transport._channels
         await one.transport._close_spare()
@@ -171,18 +171,18 @@ async def test_an_oversized_message_never_arrives_and_the_receiver_is_informed(
 ) -> None:
     one, other = pair
     async with listening(one, other):
-        await one.transport.deliver(one.peer(other), b"small", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"small", TIMEOUT)
         failed = await one.failure(one.peer(other), b"\0" * size)
         assert failed.cause == "busy"
         assert "the message is too large" in str(failed)
-        await one.transport.deliver(one.peer(other), b"small", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"small", TIMEOUT)
     assert [message for _, message in other.received] == [b"small", None, b"small"]
 
 
 async def test_a_message_of_the_maximum_size_arrives(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
-        await one.transport.deliver(one.peer(other), b"\0" * (LIMIT - 100), PATIENCE)
+        await one.transport.deliver(one.peer(other), b"\0" * (LIMIT - 100), TIMEOUT)
     assert len(other.received[0][1] or b"") == LIMIT - 100
 
 
@@ -214,9 +214,9 @@ async def test_two_agents_never_share_a_port(pair: tuple[Node, Node]) -> None:
 async def test_a_stopped_transport_is_gone_and_may_be_stopped_again(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
-        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
         await other.transport.stop(0.5)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (failed := await one.failure(one.peer(other))).cause != "unreachable":
                 assert failed.cause == "rejected", "until it notices the closed connection"
                 await asyncio.sleep(0.02)

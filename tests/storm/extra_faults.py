@@ -31,7 +31,7 @@ class ForgesUnderOwnKey(ForgesResults):
 CELL_LIARS: Mapping[str, type[Liar]] = {**LIARS, ForgesResults.__name__: ForgesUnderOwnKey}
 
 
-class Beside(memory.Weather):
+class ExtraFaults(memory.Weather):
     """Implementation of sottovoce_lab.testbed.memory.Weather with these faults.
 
     Args:
