@@ -1,4 +1,4 @@
-"""For any d, c and ε, schemes cost the stated ε, the best is selected, and any floats give a have length 1."""
+"""For any d, c and ε: schemes cost at most ε, the selected one has the smallest error, and records have length 1."""
 
 import math
 from decimal import Decimal, localcontext
