@@ -1,4 +1,4 @@
-"""Blend of the fleet's model and this home's own model, weighted by how well each has forecast the home's last days.
+"""Blend of the fleet's model and this home's own model, weighted by how well each has forecast the home's recent days.
 
 The home's own model is a ridge regression on all of the home's days. It is computed from private data without noise, so
 it stays in memory and never leaves the home.

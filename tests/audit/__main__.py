@@ -17,7 +17,7 @@ def main() -> int:
         outcome = audit("learner", name, fidelity=fidelity, progress=lambda line: None)
         rows.append(_row(outcome))
         print(rows[-1], end="", file=sys.stderr, flush=True)
-        if outcome.is_refuted or (
+        if outcome.refuted or (
             outcome.statement.epsilon and outcome.epsilon_lower_bound < 0.7 * outcome.statement.epsilon
         ):
             wrong.append(f"{name} ({fidelity})")

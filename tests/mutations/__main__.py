@@ -36,7 +36,7 @@ def main() -> int:
 
 def _audited(target: Target, game: str) -> bool:
     outcome = audit(*target, trials=TRIALS)
-    return game in {finding.game for finding in outcome.findings if finding.is_refuted}
+    return game in {finding.game for finding in outcome.findings if finding.refuted}
 
 
 def _raised(catcher: Callable[[], None]) -> bool:

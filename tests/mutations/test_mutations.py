@@ -138,7 +138,7 @@ def test_it_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: Mutant, target: T
     mutant(monkeypatch)
     outcomes = (audit(*target, trials=TRIALS) for _ in range(AUDITS))
     outcome = next(
-        (one for one in outcomes if game in {found.game for found in one.findings if found.is_refuted}), None
+        (one for one in outcomes if game in {found.game for found in one.findings if found.refuted}), None
     )
     assert outcome is not None, f"the game {game} refutes it in none of {AUDITS} audits"
     assert outcome.verdict == "refuted"
@@ -147,4 +147,4 @@ def test_it_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: Mutant, target: T
 @pytest.mark.parametrize("target", sorted({target for _, target, _ in CASES}), ids=lambda target: target[1])
 def test_sound_code_is_not(target: Target) -> None:
     outcome = audit(*target, trials=TRIALS)
-    assert not outcome.is_refuted, outcome.as_dict()
+    assert not outcome.refuted, outcome.as_dict()

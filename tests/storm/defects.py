@@ -63,7 +63,7 @@ def _newest_only(shipped: Any, core: Any, sender: str, incarnation: int, sequenc
     return newest is not None and (newest.incarnation, newest.sequence) == (incarnation, sequence)
 
 
-@_plants(Core, "awaits")
+@_plants(Core, "is_unconfirmed")
 def _any_receipt(shipped: Any, core: Any, recipient: str, sequence: int) -> bool:
     """A late receipt is mistaken for the receipt of the next message."""
     return recipient in core._outbox

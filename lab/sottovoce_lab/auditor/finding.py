@@ -24,7 +24,7 @@ class Finding:
         p_value: an upper bound on the probability of a result at least this bad if the claim is true; None if the game
             is decided by its lower bound on ε instead.
         epsilon_lower_bound: the lower bound on ε at the game's share of CONFIDENCE; None if the game does not bound ε.
-        is_refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
+        refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
     """
 
     game: str
@@ -33,7 +33,7 @@ class Finding:
     facts: dict[str, float | int | str] = field(default_factory=dict)
     p_value: float | None = None
     epsilon_lower_bound: float | None = None
-    is_refuted: bool = False
+    refuted: bool = False
 
     def as_dict(self) -> dict[str, object]:
         """Return the finding as a JSON-ready dictionary."""
@@ -44,7 +44,7 @@ class Finding:
             **self.facts,
             "p_value": self.p_value,
             "epsilon_lower_bound": self.epsilon_lower_bound,
-            "verdict": "refuted" if self.is_refuted else f"not refuted at {self.trials}",
+            "verdict": "refuted" if self.refuted else f"not refuted at {self.trials}",
         }
 
 
@@ -80,14 +80,14 @@ class Audit:
     seconds: float
 
     @property
-    def is_refuted(self) -> bool:
+    def refuted(self) -> bool:
         """Whether any game refuted the claim."""
-        return any(finding.is_refuted for finding in self.findings)
+        return any(finding.refuted for finding in self.findings)
 
     @property
     def verdict(self) -> str:
         """The verdict as text. An audit can refute a claim but never prove it, so the verdict is never "private"."""
-        if self.is_refuted:
+        if self.refuted:
             return "refuted"
         return "no claim" if self.statement.epsilon is None else f"not refuted at {self.trials} trials"
 

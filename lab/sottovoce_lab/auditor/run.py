@@ -111,7 +111,7 @@ def _findings(
             yield from play()
         except PrivacyError as error:  # the device should have answered this query
             yield Finding(
-                name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, is_refuted=True
+                name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, refuted=True
             )
 
 

@@ -48,7 +48,7 @@ def run_audit(
         progress=lambda line: typer.echo(f"playing: {line}", err=True),
     )
     typer.echo(json.dumps(outcome.as_dict()) if as_json else _format_audit(outcome))
-    if outcome.is_refuted:
+    if outcome.refuted:
         raise PrivacyError(
             f"the privacy claim of {outcome.kind} `{outcome.name}` does not hold: do not rely on its ε; see the games "
             "above that refuted it"

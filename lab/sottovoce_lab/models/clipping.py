@@ -169,7 +169,7 @@ class FactoredGradient:
 
     @staticmethod
     def is_cheaper(M: int, K: int, L: int) -> bool:
-        """Return whether this form is cheaper, because there are fewer products of position pairs than weights."""
+        """Return whether this form is cheaper, that is, whether there are fewer position pairs than weights."""
         return 2 * L**2 < M * K and L <= MAX_POSITIONS
 
     @property

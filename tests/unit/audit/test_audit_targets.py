@@ -69,7 +69,7 @@ def test_canaries_alone_reveal_half_of_the_noise(monkeypatch: pytest.MonkeyPatch
     mutants.noise_halved(monkeypatch)
     subject = MECHANISMS["discrete-gaussian"](2.0, 1e-5)
     apart, _ = play_canary_game(subject, 2.0, 8192, np.random.default_rng(0), 1e-6, 0.05)
-    assert apart.is_refuted
+    assert apart.refuted
     assert apart.epsilon_lower_bound is not None
     assert apart.epsilon_lower_bound > 3
 

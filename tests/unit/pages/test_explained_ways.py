@@ -35,7 +35,7 @@ def imported(path: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "page, steps", [("way-of-a-release.md", 20), ("way-of-a-setting.md", 15), ("../architecture.md", 19)]
+    "page, steps", [("life-of-a-release.md", 20), ("life-of-a-setting.md", 15), ("../architecture.md", 19)]
 )
 def test_every_arrow_is_an_import(page: str, steps: int) -> None:
     result = arrows(page)

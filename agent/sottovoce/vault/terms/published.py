@@ -81,7 +81,7 @@ class PublishedTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradients needs a kernel: this is a bug; please report it")
+            raise InternalError("the gradient vault was built without a kernel: this is a bug; please report it")
         budget = ledger.budget
         if budget.epsilon is not None:
             raise PrivacyError(

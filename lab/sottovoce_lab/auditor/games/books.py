@@ -40,9 +40,9 @@ def play_books_game(subject: Subject) -> Finding:
                 finally:
                     vault.close()
             errors["shared_noise"] += bool(answers) and _releases_are_equal(subject, records)
-    is_refuted = any(errors.values())
+    refuted = any(errors.values())
     question = "is every release charged to the ledger, and is noise never redrawn?"
-    return Finding("books", question, query_count, dict(errors), p_value=float(not is_refuted), is_refuted=is_refuted)
+    return Finding("books", question, query_count, dict(errors), p_value=float(not refuted), refuted=refuted)
 
 
 def _run_device(
@@ -58,7 +58,7 @@ def _run_device(
     paid, excess = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]
-    for query in [*paid, *(_at_another_point(query) for query in paid), *paid]:
+    for query in [*paid, *(_move_query(query) for query in paid), *paid]:
         answer = vault.answer(query)
         if isinstance(answer, Refused):
             errors["refused"] += 1
@@ -85,7 +85,7 @@ def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
     return True
 
 
-def _at_another_point(query: Query) -> Query:
+def _move_query(query: Query) -> Query:
     """Return a query for the same slot, which has already been answered, but at a different point."""
     return replace(query, point=query.point + 1.0)
 

@@ -63,16 +63,16 @@ def _two_world_finding(
         "second_world": counts.second_trials,
     }
     bounds = [counts.epsilon(subject.delta, bound_alpha)]
-    is_refuted = stated is not None and counts.epsilon(subject.delta, alpha) > stated
+    refuted = stated is not None and counts.epsilon(subject.delta, alpha) > stated
     if subject.shape is not None and stated is not None:
         maximum = subject.shape.advantage(stated, subject.delta)
         facts |= {"advantage_lower_bound": counts.advantage(bound_alpha), "advantage_stated": maximum}
         bounds.append(subject.shape.epsilon(counts.advantage(bound_alpha), subject.delta))
-        is_refuted |= counts.advantage(alpha) > maximum
+        refuted |= counts.advantage(alpha) > maximum
     return Finding(
         "canaries", "can two neighbours be distinguished better than ε allows?",
         counts.first_trials + counts.second_trials, facts,
-        epsilon_lower_bound=max(bounds), is_refuted=is_refuted,
+        epsilon_lower_bound=max(bounds), refuted=refuted,
     )  # fmt: skip
 
 
@@ -84,8 +84,8 @@ def _one_run_finding(
     most_certain = np.argsort(-np.abs(scores - middle), kind="stable")[: m // _GUESS_DIVISOR]
     correct = int(((scores > middle) == coins)[most_certain].sum())
     bound = one_run_epsilon(m, len(most_certain), correct, subject.delta, bound_alpha)
-    is_refuted = stated is not None and one_run_epsilon(m, len(most_certain), correct, subject.delta, alpha) > stated
+    refuted = stated is not None and one_run_epsilon(m, len(most_certain), correct, subject.delta, alpha) > stated
     return Finding(
         "one run", "can many canaries in one device be guessed better than ε allows?", m,
-        {"guesses": len(most_certain), "right": correct}, epsilon_lower_bound=bound, is_refuted=is_refuted,
+        {"guesses": len(most_certain), "right": correct}, epsilon_lower_bound=bound, refuted=refuted,
     )  # fmt: skip

@@ -20,4 +20,4 @@ def play_low_bits_game(subject: Subject, grid: float, rng: np.random.Generator, 
     off_grid = int((steps != np.rint(steps)).sum())
     p = 0.0 if off_grid else uniform_low_bits(np.rint(steps).astype(np.int64), _BITS)
     question = "are releases on the public grid, with uniform low bits?"
-    return Finding("low bits", question, steps.size, {"off_the_grid": off_grid}, p_value=p, is_refuted=p <= alpha)
+    return Finding("low bits", question, steps.size, {"off_the_grid": off_grid}, p_value=p, refuted=p <= alpha)

@@ -25,4 +25,4 @@ def play_noise_game(subject: Subject, name: str, alpha: float) -> Finding:
     p = min(1.0, p_values[worst] * len(p_values))
     facts: dict[str, float | int | str] = {"tests": len(p_values), "least_likely": worst}
     question = "does the noise have the stated law for any records?"
-    return Finding(name, question, numbers, facts, p_value=p, is_refuted=p <= alpha)
+    return Finding(name, question, numbers, facts, p_value=p, refuted=p <= alpha)

@@ -13,7 +13,7 @@ from sottovoce_lab.auditor.subject import ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, overhear
 
 _RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
-_SECONDS_PER_TURN = 8.0  # includes the time that the device spends waiting in vain for its peers' turns
+_SECONDS_PER_TURN = 8.0  # includes the time lost waiting for peers that never take their turn
 
 
 def create_shared_model_observer(schedule: SharedModelSchedule, size: int) -> Observer:

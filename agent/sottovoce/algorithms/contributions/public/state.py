@@ -32,7 +32,7 @@ class ContributionsState:
         declined_count: the number of contributions that differed too much from their predecessors; lost on a restart.
         simulated: whether the state includes a seeded release.
         peers: the node ids of possible recipients, in rotation order.
-        peer_steps: for each peer, the step count by rank of the contributions it reported or was sent since.
+        peer_steps: for each peer, the step count by rank of the contributions that it reported, or was sent after that.
         last_sent_steps: for each peer, the step count by rank of the contributions that this device held when it last
             sent the peer a message.
         senders: the peers that have sent a message to this device.

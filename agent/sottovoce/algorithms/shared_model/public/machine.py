@@ -314,6 +314,6 @@ def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str,
 
 
 def _note_attempt(state: SharedModelState) -> SharedModelState:
-    """Return the state after a holder turned out to have no newer model or did not answer."""
+    """Return the state after a device that was asked for a newer model had none, or did not answer."""
     tries = state.fetch_attempts + 1
     return replace(state, fetch_from="", fetch_attempts=tries, may_skip_fetch=tries >= _MAX_TRIES)
