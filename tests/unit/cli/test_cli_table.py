@@ -52,7 +52,7 @@ def test_each_event_in_a_run_is_shown_with_its_measures(
         assert word in text
 
 
-@pytest.mark.parametrize("printed", [False], indirect=True)
+@pytest.mark.parametrize("output", [False], indirect=True)
 def test_without_a_terminal_only_some_cycles_have_a_line(output: io.StringIO) -> None:
     with ConsoleWatcher(quiet=False) as watcher:
         for cycle in range(1, 31):
