@@ -37,7 +37,7 @@ def test_an_impossible_partition_is_refused(name: str, agents: int, seed: int, p
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
 def test_an_impossible_share_is_refused(fraction: float) -> None:
-    with pytest.raises(DataError, match="at least 0 and below 1"):
+    with pytest.raises(DataError, match="at least 0 and less than 1"):
         holdout(10, 0, fraction)
 
 
