@@ -137,9 +137,7 @@ def test_no_mutant_is_left_out() -> None:
 def test_it_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: Mutant, target: Target, game: str) -> None:
     mutant(monkeypatch)
     outcomes = (audit(*target, trials=TRIALS) for _ in range(AUDITS))
-    outcome = next(
-        (one for one in outcomes if game in {found.game for found in one.findings if found.refuted}), None
-    )
+    outcome = next((one for one in outcomes if game in {found.game for found in one.findings if found.refuted}), None)
     assert outcome is not None, f"the game {game} refutes it in none of {AUDITS} audits"
     assert outcome.verdict == "refuted"
 

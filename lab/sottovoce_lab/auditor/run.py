@@ -110,9 +110,7 @@ def _findings(
         try:
             yield from play()
         except PrivacyError as error:  # the device should have answered this query
-            yield Finding(
-                name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, refuted=True
-            )
+            yield Finding(name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, refuted=True)
 
 
 def _sample_size(subject: Subject, stated: float | None) -> int | None:

@@ -9,7 +9,8 @@ from tests.support.sources import ROOT
 _AGENT = ROOT / "agent/sottovoce"
 _BOOTSTRAP = ROOT / "coordinator-free-bootstrap/sottovoce_bootstrap"
 _WAIT = re.compile(
-    r'(?:^_WAIT = "|\bwait(?:_name)?="|\bwait(?:, \w+)* = f"|\bname = f"|wait\w*\.begin\(\s*f?")([a-z-]+)(?=[:"])', re.MULTILINE
+    r'(?:^_WAIT = "|\bwait(?:_name)?="|\bwait(?:, \w+)* = f"|\bname = f"|wait\w*\.begin\(\s*f?")([a-z-]+)(?=[:"])',
+    re.MULTILINE,
 )
 
 
