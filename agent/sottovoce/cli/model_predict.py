@@ -81,7 +81,7 @@ def _predict_with_file(
 ) -> "NDArray[np.generic]":
     from sottovoce.data import apply
 
-    inference = lab.load_module("cli.model_files", "model predict --model").inference_of(file)
+    inference = lab.load_module("cli.model_files", "model predict --model").load_inference(file)
     facts = inference.facts
     if facts and dataset.classes != facts["classes"]:
         raise DataError(
