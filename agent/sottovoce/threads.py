@@ -59,7 +59,7 @@ class Threads(ThreadPoolExecutor):
     """A pool that starts threads on demand; a thread that does not start within ten seconds has failed.
 
     Args:
-        most: maximum number of threads.
+        max_threads: maximum number of threads.
     """
 
     def __init__(self, max_threads: int) -> None:

@@ -125,7 +125,7 @@ class FleetProvenance:
         self.renew(identity)
 
     def sign(self, document: S) -> S:
-        """Return a signed copy of a document; see Provenance.signed."""
+        """Return a signed copy of a document; see Provenance.sign."""
         signature = self._identity.sign(document.signed_bytes(self._identity.fleet, self._task))
         return cast(S, replace(cast(Any, document), credential=self._credential, signature=signature))
 

@@ -62,5 +62,5 @@ class VaultTrace:
     device: str
 
     def record_computed(self, query: Query, facts: dict[str, Any]) -> None:
-        """Record the computed values; see Observer.computed."""
+        """Record the computed values; see Observer.record_computed."""
         self.trace.record_computed(self.device, query, facts)

@@ -100,7 +100,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     def with_defaults(self, *, follows: bool) -> Self:
         """Return the settings with a mixing: pairwise for a feed, which has no last step, and contributions if not.
 
-        See LearnerSettings.completed.
+        See LearnerSettings.with_defaults.
         """
         if self.mixing is not None:
             return self

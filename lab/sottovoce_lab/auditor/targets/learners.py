@@ -209,7 +209,7 @@ class UncheckedProvenance:
     """A sottovoce.learners.Provenance that never checks signatures."""
 
     def sign(self, own: S) -> S:
-        """Return the document with a dummy signature; see Provenance.signed."""
+        """Return the document with a dummy signature; see Provenance.sign."""
         return cast(S, replace(cast(Any, own), credential=b"audited", signature=bytes(64)))
 
     def verify(self, published: Signed) -> None:

@@ -651,8 +651,19 @@ class Cells:
         return replace(state, stage=stage, since=state.cycle, **changes)  # type: ignore[arg-type]
 
     def _idle_state(self, state: CellState) -> CellState:
-        cleared = dict.fromkeys(("pending_query", "offer", "roster", "lead", "go", "named", "given", "survivor_ack"))
-        return self._at_stage(state, "idle", deputies=(), round=b"", **cleared)
+        return replace(
+            self._at_stage(state, "idle"),
+            deputies=(),
+            pending_query=None,
+            offer=None,
+            roster=None,
+            lead=None,
+            round=b"",
+            go=None,
+            named=None,
+            given=None,
+            survivor_ack=None,
+        )
 
     def _position(self, state: CellState) -> int:
         return 0 if state.roster is None else state.roster.owners.index(self._owner)

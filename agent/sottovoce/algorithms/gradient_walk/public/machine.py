@@ -91,7 +91,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkState:
-    """The immutable state of a device. Peers, pending and asked do not survive a restart.
+    """The immutable state of a device. Peers, pending messages and the pending query do not survive a restart.
 
     Attributes:
         parameters: float64[copies, d], the last model seen.
