@@ -70,7 +70,7 @@ def main() -> None:
                 name: np.mean([getattr(result, name) for result in results]) for name in ProfileErrors.__annotations__
             }
             worst = max(result.rmse for result in results)
-            figures = (mean["rmse"], worst, mean["without_noise"], mean["prior"], mean["zeros"])
+            figures = (mean["rmse"], worst, mean["noise_free"], mean["prior"], mean["zeros"])
             print(
                 f"{count:>6} {label:<42} "
                 + " ".join(f"{100 * figure:>{7 if i else 10}.1f}" for i, figure in enumerate(figures))
