@@ -46,8 +46,12 @@ class PluginSource:
         """
         pauses = Pauses()
         while True:
+            connected = False
             try:
                 async for topic, payload in self._messages():
+                    if not connected:
+                        connected = True
+                        _log.info("ready source=%s", self._plugin.name)
                     receive(topic, payload)
                     pauses.reset()
                 reason = "the source has ended"

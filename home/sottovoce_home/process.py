@@ -73,23 +73,26 @@ def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[
     feed = config.feed
     panel = Panel(config, identifier) if feed.home_assistant.enabled else None
     plugin_source = None if feed.source is None else PluginSource(feed.source, feed.settings)
+    windows_stored = asyncio.Event()
     services: list[Coroutine[Any, Any, None]] = (
-        [] if plugin_source is None else [_serve_plugin_source(plugin_source, listener)]
+        [] if plugin_source is None else [_serve_plugin_source(plugin_source, listener, windows_stored.set)]
     )
     if plugin_source is None or panel is not None:
         settings = broker_settings(config, identifier)
         if settings.password is not None and settings.tls is None and settings.host not in _LOOPBACK:
             _log.warning("password-in-the-clear broker=%s use mqtts:// if the broker supports it", settings.host)
-        services.append(_BrokerConnection(settings, listener, panel, hears_meters=plugin_source is None).serve())
+        connection = _BrokerConnection(settings, listener, panel, windows_stored, hears_meters=plugin_source is None)
+        services.append(connection.serve())
     return services
 
 
-async def _serve_plugin_source(source: PluginSource, listener: Listener) -> None:
+async def _serve_plugin_source(source: PluginSource, listener: Listener, on_stored: Callable[[], None]) -> None:
     def receive(topic: str, payload: bytes) -> None:
         listener.receive(topic, payload, retained=False)
-        listener.save_if_due(idle=True)
+        if listener.save_if_due(idle=True):
+            on_stored()
 
-    watching = asyncio.create_task(_watch_and_save(listener, lambda: None))
+    watching = asyncio.create_task(_watch_and_save(listener, on_stored))
     try:
         await source.serve(receive)
     finally:
@@ -114,13 +117,19 @@ class _BrokerConnection:
     """A connection to the home's broker that is re-established whenever it ends."""
 
     def __init__(
-        self, settings: BrokerSettings, listener: Listener, panel: Panel | None, *, hears_meters: bool
+        self,
+        settings: BrokerSettings,
+        listener: Listener,
+        panel: Panel | None,
+        windows_stored: asyncio.Event,
+        *,
+        hears_meters: bool,
     ) -> None:
         self._settings = settings
         self._hears_meters = hears_meters
         self._listener = listener
         self._panel = panel
-        self._windows_stored = asyncio.Event()
+        self._windows_stored = windows_stored
 
     async def serve(self) -> None:
         """Serve one session after another until cancelled, and reconnect after network errors.

@@ -157,10 +157,16 @@ def test_a_feed_reads_a_meter_source(packages: Path, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as feed:
-        time.sleep(2)
+        assert feed.stderr is not None
+        lines = []
+        for line in feed.stderr:
+            lines.append(line)
+            if "ready source=my-source" in line:
+                break
         feed.terminate()
-        output = feed.communicate(timeout=30)[1]
+        output = "".join([*lines, feed.communicate(timeout=60)[1]])
     assert feed.returncode == 0, output
+    assert "ready source=my-source" in output
     assert "refused" not in output
     displayed = run(packages / "site", SOTTOVOCE, "feed", "show", "--config", file)
     assert displayed.returncode == 0, displayed.stderr
