@@ -12,6 +12,7 @@ from sottovoce.agent.record_book import read
 from sottovoce.identity import Fleet
 
 from tests.support.devices import Device, draw_records, new_device
+from tests.support.mass import measure_mass
 from tests.support.processes import AgentProcess, document, running, sottovoce
 from tests.support.waiting import until
 
@@ -127,6 +128,12 @@ def test_sums_reach_the_same_model_on_every_device_even_after_a_kill(fleet: Flee
             charges = [agent.status()["privacy"]["charges"] for agent in (restarted, other, analyst)]
             assert charges == [RECORDS, RECORDS, 0]
             assert not (other.device.state / "records.db").exists()
+            for agent in (restarted, other, analyst):
+                assert agent.end() == 0
+    held, released = measure_mass({device.id: device.config for device in all_devices})
+    assert held.weight == released.weight == 3 * 2**40
+    assert released.numerator.any()
+    assert np.array_equal(held.numerator, released.numerator), "the fleet holds exactly the sums of all records"
 
 
 def _have_same_model(one: AgentProcess, other: AgentProcess) -> bool:

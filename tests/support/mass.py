@@ -1,0 +1,61 @@
+"""Push-sum mass of stopped golf agents, and the mass of the records that their ledgers say they released."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.assemble import state_files
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.golf.public.moments_machine import GolfMoments, MomentsState
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.config import AgentConfig, load
+from sottovoce.door import Release
+from sottovoce.wire.codec import decode
+from sottovoce.wire.envelope import read_payload
+from sottovoce_lab.testbed.unsigned import UnsignedProvenance
+
+
+class Mass(NamedTuple):
+    """A sum of push-sum shares: int64[P] and a weight, both in units of 2^-40."""
+
+    numerator: NDArray[np.int64]
+    weight: int
+
+
+def measure_mass(fleet: Mapping[str, Path]) -> tuple[Mass, Mass]:
+    """Return the mass in the agents' states and in transit, and the mass of all released records.
+
+    Args:
+        fleet: the configuration files of all agents, which are stopped, by node id.
+    """
+    configs = {node: load(path) for node, path in fleet.items()}
+    learners = {node: build_family(config).learner(node, UnsignedProvenance(), ()) for node, config in configs.items()}
+    saved = {node: SqliteStore(config.agent.state, *learners[node], 0).load() for node, config in configs.items()}
+    golf = cast(GolfMoments, next(iter(learners.values()))[0])
+    held = released = np.zeros(golf.schedule.width, dtype=np.int64)
+    weight = 0
+    for node, config in configs.items():
+        state = cast(MomentsState, saved[node].state)
+        held, weight = held + state.numerator, weight + state.weight
+        for outgoing in saved[node].outbox:
+            newest = saved[outgoing.recipient].seen.get(node)
+            if newest is None or outgoing.sequence > newest.sequence:
+                share = cast(PushSumShare, decode(*read_payload(cast(bytes, outgoing.parcel))))
+                held, weight = held + share.numerator, weight + share.weight
+        for record in _read_releases(config):
+            released = golf.with_release(state, released, cast(Release, SimpleNamespace(value=record)))
+    return Mass(held, weight), Mass(released, len(fleet) * WEIGHT_ONE)
+
+
+def _read_releases(config: AgentConfig) -> list[NDArray[np.int64]]:
+    """Return the released records in the agent's ledger."""
+    with closing(sqlite3.connect(state_files(config.agent.state)[1])) as ledger:
+        values = ledger.execute("SELECT value FROM release ORDER BY number").fetchall()
+    return [np.frombuffer(value, dtype="<i8") for (value,) in values]
