@@ -20,3 +20,8 @@ REGRESSION_MODEL = "ridge"
 def has_graph(model: str) -> bool:
     """Return whether the model with this name is a graph, either from this package or from a file."""
     return model in GRAPH_MODELS or model.endswith(GRAPH_SUFFIX)
+
+
+def has_hidden_layers(model: str) -> bool:
+    """Return whether the model with this name is a multi-layer network."""
+    return model == "mlp" or has_graph(model)

@@ -7,7 +7,7 @@ that only some devices use. Learners, wire and transport must not import from th
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.vault.budget import Budget, LimitSpending, PeriodSpending, Spending
 from sottovoce.vault.chain import Head, Tip
-from sottovoce.vault.clipped_sum import calibrate
+from sottovoce.vault.clipped_sum import calibrate, clipped_sum_mu
 from sottovoce.vault.construction import build
 from sottovoce.vault.front import VaultFront
 from sottovoce.vault.growing_records import GrowingRecords
@@ -51,6 +51,7 @@ __all__ = [
     "check_budget",
     "check_ledger_exists",
     "check_owner",
+    "clipped_sum_mu",
     "gaussian_mu",
     "read_policy",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.accounting.events import SMOOTHING_VARIANCE, GaussianSum, UnprovedRelease
-from sottovoce.accounting.gaussian import allowed_mu, gaussian_epsilon
+from sottovoce.accounting.gaussian import allowed_mu, gaussian_epsilon, gaussian_mu
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.clipping import clip_to_grid
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
@@ -98,6 +98,15 @@ class Exact:
 
 
 ClippedSum = DiscreteGaussian | Exact
+
+
+def clipped_sum_mu(epsilon: float, delta: float, neighbouring: str) -> float:
+    """Return the total μ that a budget allows for sums of contributions of norm at most 1.
+
+    K sums with noise of standard deviation √K/μ per number use up the budget. To replace a contribution moves a sum
+    twice as far as to add one, so μ is half as large.
+    """
+    return gaussian_mu(epsilon, delta) / DISTANCES[neighbouring]
 
 
 def calibrate(

@@ -18,13 +18,15 @@ from sottovoce.vault.terms.published import PublishedTerms
 SIZE = 650
 
 
-def config(name: str, epsilon: float = 2.0, unit: str = "record", **learner: Any) -> AgentConfig:
+def config(
+    name: str, epsilon: float = 2.0, unit: str = "record", relation: str | None = None, **learner: Any
+) -> AgentConfig:
     return config_from_tables(
         {
             "agent": {"state": "."},
             "data": {"source": "digits", "features": 64, "classes": 10, "expected_records": 180.0},
             "learner": {"name": name, **learner},
-            "privacy": {"epsilon": epsilon, "unit": unit},
+            "privacy": {"epsilon": epsilon, "unit": unit} | ({} if relation is None else {"neighbouring": relation}),
         },
         "test",
     )
@@ -107,6 +109,16 @@ def test_the_step_size_follows_the_budget_s_noise() -> None:
     assert build_schedule(config("clipd2p", 0.5, step_size=7.0), SIZE).step_size == 7.0
     assert build_schedule(config("clipd2p", 0.5, clip=0.25), SIZE).step_size == pytest.approx(2 * small)
     assert build_schedule(config("clipd2p", 0.5, unit="device"), SIZE).step_size == 20.0
+
+
+def test_replacing_a_record_doubles_the_noise_and_halves_the_step() -> None:
+    """A replaced record moves a clipped sum by up to 2C instead of C."""
+    added, replaced = (config("clipd2p", 0.5, relation=relation) for relation in ("add-remove", "replace-one"))
+    assert build_schedule(replaced, SIZE).step_size == pytest.approx(build_schedule(added, SIZE).step_size / 2)
+    noise = [build_schedule(chosen, SIZE).damping.noise for chosen in (added, replaced)]  # type: ignore[union-attr]
+    assert noise[1] == pytest.approx(2 * noise[0])
+    expected = [build_family(chosen).signal() for chosen in (added, replaced)]
+    assert expected[1].noise / expected[1].signal == pytest.approx(2 * expected[0].noise / expected[0].signal)  # type: ignore[union-attr]
 
 
 def test_models_with_their_own_start_begin_there_on_every_device() -> None:

@@ -12,6 +12,7 @@ from sottovoce.algorithms.family import (
     build_kernel,
     noise_bounded_step,
     settings_of,
+    total_mu,
 )
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.push_sum.published_terms import published_terms
@@ -29,7 +30,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.model_names import has_graph
-from sottovoce.vault import Terms, gaussian_mu
+from sottovoce.vault import Terms
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.normalised import NormalisedTerms
 
@@ -151,8 +152,7 @@ def _noise(config: AgentConfig, pace: float) -> float:
     """Return the standard deviation of the noise that a step with γ/B = `pace` adds to a parameter, γ C √K/(B μ)."""
     if math.isinf(config.privacy.epsilon):
         return 0.0
-    mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
-    return pace * clip_norm(config) * math.sqrt(step_count(config)) / mu
+    return pace * clip_norm(config) * math.sqrt(step_count(config)) / total_mu(config)
 
 
 def build_schedule(config: AgentConfig, size: int) -> "Schedule":

@@ -3,10 +3,9 @@
 import math
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import SignalAndNoise, settings_of
+from sottovoce.algorithms.family import SignalAndNoise, settings_of, total_mu
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.config import AgentConfig
-from sottovoce.vault import gaussian_mu
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.steps.public.descent import Schedule
@@ -34,13 +33,13 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
     """
     from sottovoce.algorithms.steps.public.descent import expected_batch, rate
 
-    learner, privacy = settings_of(config, PushSumSettings), config.privacy
+    learner = settings_of(config, PushSumSettings)
     if learner.sampling != "full" or learner.fidelity == "paper" or learner.algorithm.noiseless or schedule.steps == 0:
         return None
     windows = schedule.steps if schedule.follows else 1
     paces = [rate(schedule, step, windows) / expected_batch(schedule, windows) for step in range(schedule.steps)]
     signal = clip * max_units(config, schedule) * windows * sum(paces)
-    if math.isinf(privacy.epsilon):
+    if math.isinf(config.privacy.epsilon):
         return SignalAndNoise(signal, 0.0)
-    length = clip * math.sqrt(schedule.size * schedule.steps) / gaussian_mu(privacy.epsilon, privacy.delta)
+    length = clip * math.sqrt(schedule.size * schedule.steps) / total_mu(config)
     return SignalAndNoise(signal, length * math.sqrt(sum(pace**2 for pace in paces)))

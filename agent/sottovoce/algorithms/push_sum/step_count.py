@@ -7,7 +7,7 @@ from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSett
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.learner_settings import STEPS
-from sottovoce.vault import gaussian_mu
+from sottovoce.vault import clipped_sum_mu
 
 LARGEST_BOUNDED = 8.0
 """Largest step size of contributions, whose mean is bounded, in default step sizes."""
@@ -39,7 +39,12 @@ def default_steps(config: AgentConfig) -> int:
     if config.follows or data.classes == 1 or learner.algorithm.noiseless:
         return STEPS
     size = width(data.transform, data.features) * data.classes
-    noisy = BOUNDED_NOISY * data.expected_records * gaussian_mu(*_USUAL_BUDGET) / (math.sqrt(size) * clip_norm(config))
+    noisy = (
+        BOUNDED_NOISY
+        * data.expected_records
+        * clipped_sum_mu(*_USUAL_BUDGET, config.neighbouring)
+        / (math.sqrt(size) * clip_norm(config))
+    )
     pairs = round(min(noisy / (LARGEST_BOUNDED * learner.own_rate), _MAX_STEPS) / 2)
     return max(STEPS, 2 * pairs)
 

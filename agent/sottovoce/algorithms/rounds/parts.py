@@ -2,13 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, build_kernel, settings_of
+from sottovoce.algorithms.family import (
+    NOISY,
+    Family,
+    LearnerAndCodec,
+    StoredRecords,
+    build_kernel,
+    noise_bounded_step,
+    settings_of,
+)
 from sottovoce.algorithms.rounds.published_terms import published_terms
 from sottovoce.algorithms.rounds.rules import Rule
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, parse
 from sottovoce.errors import ConfigError, DataError
+from sottovoce.model_names import has_hidden_layers
 from sottovoce.vault import Terms
 from sottovoce.vault.terms.gradients import GradientTerms
 
@@ -18,6 +27,10 @@ if TYPE_CHECKING:
 
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same on all devices in a fleet."""
+
+_LINEAR_NOISY = 200.0  # distance that noise may move a linear model: neighbours average in every round
+_MAX_STEP_FACTOR = 8.0  # in default step sizes, for most models
+_SHORT_STEPS = ("ridge", "pegasos")  # models that oscillate at longer steps
 
 
 def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
@@ -41,7 +54,7 @@ def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Fami
 
 
 def build_schedule(config: AgentConfig, size: int) -> "RoundsSchedule":
-    """Return the public schedule for a learner in rounds with `size` parameters; its step size ignores the noise."""
+    """Return the public schedule for a learner in rounds with `size` parameters."""
     from sottovoce.algorithms.rounds.public import RoundsSchedule
 
     learner = settings_of(config, RoundsSettings)
@@ -50,10 +63,30 @@ def build_schedule(config: AgentConfig, size: int) -> "RoundsSchedule":
         size=size,
         period=learner.period,
         steps=learner.steps,
-        step_size=learner.rate,
+        step_size=_step_size(config, size),
         step_decay=learner.decay,
         batch=config.data.expected_records if learner.sampling == "full" else _batch(config)[0],
         deadline=learner.deadline,
+    )
+
+
+def _step_size(config: AgentConfig, size: int) -> float:
+    """Return γ for the first round, as configured or by the rule that limits how far noise moves the model."""
+    learner = settings_of(config, RoundsSettings)
+    if learner.step_size is not None or learner.fidelity == "paper" or config.unit != "record":
+        return learner.rate
+    if config.data.classes == 1:
+        return learner.rate
+    (batch, total), sampled = _batch(config), learner.sampling == "poisson"
+    return noise_bounded_step(
+        config,
+        size,
+        steps=learner.steps * learner.moves_per_round,
+        clip=learner.clip,
+        records=batch if sampled else config.data.expected_records,
+        noisy=NOISY if has_hidden_layers(learner.chosen_model) else _LINEAR_NOISY,
+        largest=learner.rate * (1.0 if learner.chosen_model in _SHORT_STEPS else _MAX_STEP_FACTOR),
+        share=batch / total if sampled else 1.0,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
+from typing_extensions import override
 
 from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import STEPS, Batch, Deadline, Sampling, ScheduledSettings, Steps
@@ -25,6 +26,11 @@ class RoundsSettings(ScheduledSettings, frozen=True):
     sampling: Sampling = "poisson"
     batch: Batch = 128
     deadline: Deadline = 3.0
+
+    @property
+    def moves_per_round(self) -> int:
+        """The number of steps that a device takes along its own gradients in one round."""
+        return 1
 
 
 class DpDpsgdSettings(RoundsSettings, frozen=True, tag="dp-dpsgd"):
@@ -99,3 +105,8 @@ class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):
     """Settings for DP-NET-FLEET."""
 
     local_steps: Annotated[int, Meta(ge=1, le=100, description="number K of steps per round")] = 1
+
+    @property
+    @override
+    def moves_per_round(self) -> int:
+        return self.local_steps
