@@ -43,7 +43,7 @@ def build_grid(name: str) -> list[Point]:
         return combinations(model=algorithm.models) + split
     if algorithm.noiseless or not isinstance(settings, GradientSettings):
         return []
-    rates = [settings.own_rate * rate for rate in RATES]
+    rates = [settings.default_rate * rate for rate in RATES]
     if name == "without-replacement":
         return combinations(step_size=rates, clip=CLIPS, passes=(1, 3))
     if name == "with-replacement":
