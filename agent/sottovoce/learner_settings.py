@@ -78,8 +78,8 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     model: Annotated[
         Annotated[str, Meta(min_length=1, max_length=4096)] | None,
         Meta(
-            description="model name, or a file that ends in .onnx; by default the learner's own, for example softmax; "
-            "for golf ridge, or pegasos with fidelity = paper"
+            description="model name, or a file that ends in .onnx; by default, the learner's default model, for "
+            "example softmax; for golf ridge, or pegasos with fidelity = paper"
         ),
     ] = None
     threads: Annotated[int, Meta(ge=1, le=2, description="number of threads that run a model with a graph")] = 1
@@ -160,23 +160,23 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 class GradientSettings(LearnerSettings, frozen=True):
     """Settings that are shared by algorithms that take steps along clipped gradients."""
 
-    own_step_size: ClassVar[float] = 20.0
+    default_step_size: ClassVar[float] = 20.0
 
     clip: Clip = 0.5
     step_size: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="learning rate of the first step; by default the learner's own"),
+        Meta(description="learning rate of the first step; by default, the learner's default"),
     ] = None
 
     @property
     def rate(self) -> float:
         """Return the configured step size, or the learner's default."""
-        return self.own_rate if self.step_size is None else self.step_size
+        return self.default_rate if self.step_size is None else self.step_size
 
     @property
-    def own_rate(self) -> float:
+    def default_rate(self) -> float:
         """Return the learner's default step size for the model."""
-        return self.own_step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
+        return self.default_step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
 
 
 class ScheduledSettings(GradientSettings, frozen=True):
@@ -184,7 +184,7 @@ class ScheduledSettings(GradientSettings, frozen=True):
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
     draws_batches: ClassVar[bool] = True
-    own_step_decay: ClassVar[float] = 0.9
+    default_step_decay: ClassVar[float] = 0.9
 
     step_decay: Annotated[
         StepDecay | None,
@@ -201,4 +201,4 @@ class ScheduledSettings(GradientSettings, frozen=True):
         """Return the configured step decay, or the learner's default; 0 if `fidelity = "paper"`."""
         if self.fidelity == "paper":
             return 0.0
-        return self.own_step_decay if self.step_decay is None else self.step_decay
+        return self.default_step_decay if self.step_decay is None else self.step_decay

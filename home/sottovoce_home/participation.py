@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from sottovoce.agent.consent import read_consent
-from sottovoce.agent.owner_consent import consent_directory, newest_task, record_consent
+from sottovoce.agent.owner_consent import consent_directory, load_newest_task, record_answer
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.identity.signed_task import SignedTask
@@ -36,7 +36,7 @@ class Participation:
         self._active_epoch = self.epoch = 0
         self._has_failed = False
         try:
-            newest_task(config)
+            load_newest_task(config)
             read_consent(consent_directory(config), _NONE)
         except SottovoceError as error:
             raise ConfigError(
@@ -52,7 +52,7 @@ class Participation:
             status: the agent's status.
         """
         try:
-            task = newest_task(self._config)
+            task = load_newest_task(self._config)
             answer = None if task is None else read_consent(consent_directory(self._config), task)
         except SottovoceError as error:
             if not self._has_failed:
@@ -74,15 +74,15 @@ class Participation:
     def handle_switch(self, payload: bytes) -> None:
         """Record the owner's answer from the switch, but only if it applies to the newest task."""
         try:
-            task = newest_task(self._config)
+            task = load_newest_task(self._config)
             if task is None or payload not in (
                 take_part_payload(task.epoch).encode(),
                 leave_payload(task.epoch).encode(),
             ):
                 _log.warning("switch-not-heard the switch refers to an older task")
             elif payload == take_part_payload(task.epoch).encode():
-                record_consent(self._config, task, "approved")
+                record_answer(self._config, task, "approved")
             else:
-                record_consent(self._config, task, "withdrawn" if self._active_epoch == task.epoch else "refused")
+                record_answer(self._config, task, "withdrawn" if self._active_epoch == task.epoch else "refused")
         except SottovoceError as error:
             _log.warning("switch-not-heard %s", error)

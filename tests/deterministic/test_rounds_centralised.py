@@ -5,7 +5,7 @@ import pytest
 from sottovoce.data import apply
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import memory
-from sottovoce_lab.testbed.measure import Measures
+from sottovoce_lab.testbed.measure import Metrics
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
@@ -42,6 +42,6 @@ def centralised() -> float:
 @pytest.mark.parametrize("learner", ["dp-dpsgd", "muffliato", "dp-net-fleet", "dp-cga", "pdsl"])
 def test_accuracy_is_within_a_point_of_centralised_training(learner: str, centralised: float) -> None:
     final = memory.run(plan(options(learner)), Watcher()).final
-    assert isinstance(final, Measures)
+    assert isinstance(final, Metrics)
     assert centralised > 0.92
     assert centralised - 0.01 <= final.accuracy_min <= final.accuracy_max <= centralised + 0.02

@@ -58,7 +58,7 @@ def test_fleets_of_the_same_name_on_one_network_do_not_mix(fleet: Fleet, tmp_pat
             assert views(agents[2:]) == {foreign: set()}
             assert all(agent.status()["refused"]["handshakes"] == 0 for agent in agents)
             (wait,) = [wait for wait in agents[2].status()["waiting"] if wait["name"] == "source:mdns"]
-            assert "the next look at mdns" in wait["reason"] or "contacts from mdns" in wait["reason"]
+            assert "the next query to mdns" in wait["reason"] or "contacts from mdns" in wait["reason"]
 
 
 def test_a_device_whose_network_comes_up_later_is_found_then(fleet: Fleet, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import DecodeError, Struct, ValidationError, field, json
 
 from sottovoce.errors import IdentityError, TaskRefused
 from sottovoce.identity.files import replace
@@ -12,27 +12,27 @@ from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
 _MAX_EARLIER = 63  # earlier answers kept in addition to a new one
-Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
+OwnerAnswer: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
 class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
     """The owner's answer to the task document with this digest."""
 
     document: str
-    said: Said
+    answer: OwnerAnswer = field(name="said")
 
 
-def read_consent(directory: Path, task: SignedTask) -> Said | None:
+def read_consent(directory: Path, task: SignedTask) -> OwnerAnswer | None:
     """Return the owner's answer to this task, or None if there is no answer yet.
 
     Raises:
         IdentityError: if the file of answers cannot be read.
     """
     digest = _digest(task)
-    return next((consent.said for consent in reversed(_load_consents(directory)) if consent.document == digest), None)
+    return next((consent.answer for consent in reversed(_load_consents(directory)) if consent.document == digest), None)
 
 
-def save_consent(directory: Path, task: SignedTask, answer: Said) -> None:
+def save_consent(directory: Path, task: SignedTask, answer: OwnerAnswer) -> None:
     """Store the owner's answer durably; after a withdrawal, no other answer to the task is accepted.
 
     Raises:

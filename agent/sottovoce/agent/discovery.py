@@ -111,7 +111,7 @@ class Discovery:
             fruitless_queries = 0 if contacts is not None and known_count() else fruitless_queries + 1
             seconds = pause(known_count(), self._full_size, fruitless_queries, self._period, self._rng)
             failed = f", which failed: {statistics.last_failure}" if statistics.failures else ""
-            waits.begin(wait, f"the next look at {source.name}{failed}", seconds)
+            waits.begin(wait, f"the next query to {source.name}{failed}", seconds)
             await self._sleep(seconds, known_count)
 
     async def _query_source(self, source: Source, statistics: QueryStatistics) -> Sequence[Contact] | None:

@@ -33,7 +33,7 @@ FLEET_TASK = "fleet-task/1"
 """Payload type of the messages in which devices report the newest fleet task that they have."""
 
 _WAIT = "task"
-_LOOK_SECONDS = 10.0
+_CHECK_SECONDS = 10.0
 _RETRY_SECONDS = 600.0  # pause before this device retries an activation that failed
 _MIN_REQUEST_SECONDS = 30.0  # minimum time between two requests to one peer
 _MAX_REMEMBERED = 1024
@@ -198,10 +198,10 @@ class FleetTasks:
                 self._on_change()
                 return
             await self._inform_peers()
-            self._messenger.waits.begin(_WAIT, "the next look for a task of the fleet", _LOOK_SECONDS)
+            self._messenger.waits.begin(_WAIT, "the next check for a fleet task", _CHECK_SECONDS)
             stop_task = asyncio.ensure_future(stopping.wait())
             wake_task = asyncio.ensure_future(self._wake_event.wait())
-            await asyncio.wait({stop_task, wake_task}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stop_task, wake_task}, timeout=_CHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             stop_task.cancel()
             wake_task.cancel()
         self._messenger.waits.end(_WAIT)

@@ -27,7 +27,7 @@ from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_
 
 T = TypeVar("T")
 _LIFE_BYTES = 16
-_FIRST_PAUSE, _LOOK_SECONDS = 0.5, 60.0
+_FIRST_PAUSE, _CHECK_SECONDS = 0.5, 60.0
 NOTIFY_INTERVAL_SECONDS = 1.0
 """Minimum time between messages to keepers, in seconds; charges in quick succession are reported together."""
 
@@ -148,7 +148,7 @@ class LedgerHeadGossip:
             await self.keeper_registry.notify_keepers(self.is_due, KEEPERS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
-            pause = min(2 * pause, _LOOK_SECONDS)
+            pause = min(2 * pause, _CHECK_SECONDS)
         self._messenger.waits.end(_WAIT)
         return not self._stopping
 

@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from sottovoce.agent.consent import Said, save_consent
+from sottovoce.agent.consent import OwnerAnswer, save_consent
 from sottovoce.agent.control import ask
 from sottovoce.agent.fleet_tasks import load_task
 from sottovoce.config import AgentConfig
@@ -18,8 +18,8 @@ def consent_directory(config: AgentConfig) -> Path:
     return config.vault.directory or config.agent.state
 
 
-def newest_task(config: AgentConfig) -> SignedTask | None:
-    """Return the newest fleet task that the device knows, or None if it knows none.
+def load_newest_task(config: AgentConfig) -> SignedTask | None:
+    """Return the newest fleet task that the device has stored, or None.
 
     Raises:
         IdentityError: if the device's keys or the task cannot be read.
@@ -28,12 +28,12 @@ def newest_task(config: AgentConfig) -> SignedTask | None:
     return load_task(state, load(state / IDENTITY, check_dates=False).authority)
 
 
-def record_consent(config: AgentConfig, task: SignedTask, answer: Said) -> None:
-    """Record the owner's answer durably; a running agent reads it at once.
+def record_answer(config: AgentConfig, task: SignedTask, answer: OwnerAnswer) -> None:
+    """Store the owner's answer durably, and notify the agent if it is running.
 
     Raises:
         IdentityError: if the answer cannot be written.
-        TaskRefused: if the owner has withdrawn from the task, which cannot be undone.
+        TaskRefused: if the owner has already withdrawn from the task; a withdrawal is permanent.
     """
     save_consent(consent_directory(config), task, answer)
     with contextlib.suppress(NetworkError):  # if the agent is not running, it reads the answer at its next start

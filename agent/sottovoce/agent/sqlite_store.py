@@ -67,8 +67,8 @@ class SqliteStore:
         learner: learner that provides the first state.
         codec: codec for the learner's states.
         release_count: number of answers already in the ledger; a device that lost its state does not apply them again.
-        epoch: epoch of the fleet task that the state is for, 0 for none. An epoch higher than the stored one begins
-            another life, in which nothing of the earlier task remains.
+        epoch: epoch of the fleet task that the state belongs to; 0 if there is none. A higher epoch than the stored one
+            starts a new incarnation and discards the earlier task's state.
 
     Raises:
         DataError: if the file is corrupt, has another version, or cannot be written.
@@ -87,7 +87,7 @@ class SqliteStore:
                 self._create_database(incarnation, state, epoch)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             self.incarnation = self._open_database()
-            self._begin_task(learner, release_count, epoch)
+            self._begin_task_if_newer(learner, release_count, epoch)
             if _read_counter(counter) != self.incarnation:
                 _write_counter(counter, str(self.incarnation))
         except (sqlite3.DatabaseError, ValueError) as error:
@@ -152,11 +152,11 @@ class SqliteStore:
             ) from error
 
     def close(self) -> None:
-        """Close the database file."""
+        """Close the database connection."""
         self._connection.close()
 
-    def _begin_task(self, learner: Learner[Any], release_count: int, epoch: int) -> None:
-        """Begin a new task if the epoch is a later one; undelivered messages of the old task are dropped."""
+    def _begin_task_if_newer(self, learner: Learner[Any], release_count: int, epoch: int) -> None:
+        """Start a new task if `epoch` is newer than the stored one, and drop the old task's messages."""
         execute = self._connection.execute
         if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
             return

@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # the vault process loads no learner
 Settings = TypeVar("Settings", bound=LearnerSettings)
 StoredRecords: TypeAlias = "tuple[PublishedRecord, ...]"
 LearnerAndCodec: TypeAlias = "tuple[Learner[Any], StateCodec]"
-NOISY = 120.0
-"""Distance that noise may move a model for a classifier to perform best (docs/explanation/push-sum.md)."""
+NOISE_DISTANCE = 120.0
+"""Distance by which noise may move a classifier for the best accuracy (docs/explanation/push-sum.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,11 @@ def noise_bounded_step(
     steps: int,
     clip: float,
     records: float,
-    noisy: float,
+    noise_distance: float,
     largest: float,
     share: float = 1.0,
 ) -> float:
-    """Return the step size γ at which noise moves a model by `noisy`, capped at `largest`.
+    """Return the step size γ at which noise moves a model by `noise_distance`, capped at `largest`.
 
     K steps with noise z per clip C move a model with P parameters by γ C z √(K P)/B. For sums over all records, z is
     √K/μ. For random batches with a share q of the records, z follows from μ = q √(K (exp(1/z²) - 1)), the central limit
@@ -184,7 +184,7 @@ def noise_bounded_step(
         steps: the number of steps K; 0 for no noise.
         clip: the clip norm C.
         records: the number of records B in a sum.
-        noisy: the distance that noise may move the model.
+        noise_distance: the distance by which noise may move the model.
         largest: the maximum step size, used unchanged in a noise-free run.
         share: the expected share q of the device's records in a sum.
     """
@@ -192,7 +192,7 @@ def noise_bounded_step(
         return largest
     mu = total_mu(config)
     noise = math.sqrt(steps) / mu if share == 1 else math.log1p((mu / share) ** 2 / steps) ** -0.5
-    return min(noisy * records / (clip * noise * math.sqrt(steps * size)), largest)
+    return min(noise_distance * records / (clip * noise * math.sqrt(steps * size)), largest)
 
 
 def total_mu(config: AgentConfig) -> float:

@@ -10,7 +10,7 @@ import typer
 from sottovoce.errors import NetworkError, UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.agent.consent import Said
+    from sottovoce.agent.consent import OwnerAnswer
     from sottovoce.config import AgentConfig
     from sottovoce.identity.signed_task import SignedTask
 
@@ -53,8 +53,8 @@ def withdraw(epoch: Epoch, config: Config) -> None:
     _record_answer(epoch, config, "withdrawn")
 
 
-def _record_answer(epoch: int, path: Path, answer: "Said") -> None:
-    from sottovoce.agent.owner_consent import record_consent
+def _record_answer(epoch: int, path: Path, answer: "OwnerAnswer") -> None:
+    from sottovoce.agent.owner_consent import record_answer
     from sottovoce.config import load
 
     settings = load(path)
@@ -65,18 +65,18 @@ def _record_answer(epoch: int, path: Path, answer: "Said") -> None:
             f"this device has no task with epoch {epoch} that can be {answer}; known tasks: {known_epochs}"
         )
     task = tasks_by_epoch[epoch]
-    record_consent(settings, task, answer)
+    record_answer(settings, task, answer)
     typer.echo(f"epoch {epoch}: {answer}")
 
 
 def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
     """Return the active task and the fleet's newest task, if they exist, without duplicates."""
     from sottovoce.agent.assemble import LEDGER
-    from sottovoce.agent.owner_consent import consent_directory, newest_task
+    from sottovoce.agent.owner_consent import consent_directory, load_newest_task
     from sottovoce.identity.signed_task import read_task
     from sottovoce.vault import Ledger
 
-    newest = newest_task(settings)
+    newest = load_newest_task(settings)
     ledger = Ledger.read(consent_directory(settings) / LEDGER)
     try:
         mandate = ledger.mandate
@@ -90,11 +90,11 @@ def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
 def _task_facts(path: Path) -> dict[str, Any]:
     from sottovoce.agent.consent import read_consent
     from sottovoce.agent.control import ask
-    from sottovoce.agent.owner_consent import consent_directory, newest_task
+    from sottovoce.agent.owner_consent import consent_directory, load_newest_task
     from sottovoce.config import load
 
     settings = load(path)
-    task = newest_task(settings)
+    task = load_newest_task(settings)
     try:
         agent_task: dict[str, Any] = ask(settings.agent.state, "status")["task"]
     except NetworkError:

@@ -136,7 +136,7 @@ def lag_features(wh: Integers, half_hour: Integers) -> Floats:
     """Return the inputs for predictions, which are records without their targets.
 
     Args:
-        wh: int64[n, LAGS], energies of the preceding half hours in Wh, not negative, latest last.
+        wh: int64[n, LAGS], energies of the preceding half hours in Wh, non-negative, latest last.
         half_hour: int64[n], half hour to predict, 0 … 47, UTC.
 
     Returns:

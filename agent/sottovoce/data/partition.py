@@ -34,7 +34,7 @@ def partition(
             agents. `iid`, `dirichlet` and `by-group` assign every record and may leave an agent without records.
         labels: label of each record, int64[n].
         agents: number of agents, at least 1.
-        seed: seed, not negative; the same seed gives the same partition.
+        seed: seed, non-negative; the same seed gives the same partition.
         groups: int64[n], group of each record; only for `by-group` and `one-group`.
 
     Returns:
@@ -79,7 +79,7 @@ def one_record(n: int, agents: int, seed: int) -> Indices:
     Args:
         n: number of records.
         agents: number of agents.
-        seed: seed, not negative; the same seed gives the same partition.
+        seed: seed, non-negative; the same seed gives the same partition.
 
     Returns:
         The positions of the agents' records, int64[agents], all different.
@@ -97,7 +97,7 @@ def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]
 
     Args:
         n: number of records.
-        seed: seed, not negative; the same seed gives the same split.
+        seed: seed, non-negative; the same seed gives the same split.
         fraction: fraction to hold out, from 0 up to but not including 1, rounded to the nearest whole record.
 
     Returns:

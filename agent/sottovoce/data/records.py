@@ -21,7 +21,7 @@ class Records:
 
     Attributes:
         features: float64[n,d], C-contiguous, finite; in a vault, in the form that its kernel reads.
-        labels: int64[n], not negative.
+        labels: int64[n], non-negative.
         windows: int64[n], number of the window to which each record belongs, such as its day; None without windows.
         identities: uint8[n,32], hash of each record as it is in the source, see `add_identities`. None if the source
             does not provide hashes; then the record itself is hashed.
@@ -99,7 +99,7 @@ def check_records(
         labels: integer[n].
         features_expected: public value of d, if it is declared.
         classes: public number of classes, if it is declared; labels must then be 0 … classes-1.
-        windows: integer[n], not negative, if records belong to windows.
+        windows: integer[n], non-negative, if records belong to windows.
         origin: file or source for error messages.
 
     Returns:

@@ -20,7 +20,7 @@ def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
         features: number of features d, at least 1.
         classes: number of classes c, at least 2.
         count: number of training records, at least 1.
-        seed: seed for all random draws, not negative.
+        seed: seed for all random draws, non-negative.
 
     Returns:
         `count` records, and 2,000 more as the test split, with class sizes as equal as possible.

@@ -60,7 +60,7 @@ class Entry:
 
 
 def run_checks(subject: Subject) -> Iterator[Entry]:
-    """Run all checks in order and yield their findings.
+    """Run all checks in order and yield an entry for each finding.
 
     If a check itself fails, for example because a file vanishes, the failure is reported as a finding.
     """

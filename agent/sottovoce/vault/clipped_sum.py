@@ -103,8 +103,8 @@ ClippedSum = DiscreteGaussian | Exact
 def clipped_sum_mu(epsilon: float, delta: float, neighbouring: str) -> float:
     """Return the total μ that a budget allows for sums of contributions of norm at most 1.
 
-    K sums with noise of standard deviation √K/μ per number use up the budget. To replace a contribution moves a sum
-    twice as far as to add one, so μ is half as large.
+    K sums with noise of standard deviation √K/μ per number use up the budget. Replacing a contribution moves a sum
+    twice as far as adding one, so μ is half as large.
     """
     return gaussian_mu(epsilon, delta) / DISTANCES[neighbouring]
 

@@ -69,7 +69,7 @@ class Meter:
         """Process a message on one of the meter's topics.
 
         Returns:
-            The windows that become known.
+            The windows that this message completes.
 
         Raises:
             MessageRefused: if the message is not accepted; `refused` counts the refusals by reason.

@@ -4,7 +4,7 @@ _HOUR = 3600.0
 
 
 class CounterWindows:
-    """Reducer of counter readings to windows.
+    """Converts counter readings to energy windows.
 
     The counter value at the edge of a window is known from a reading at that instant, or by linear interpolation
     between two readings around it that are no further apart than the longest gap. A window is known if both its edges
@@ -24,18 +24,18 @@ class CounterWindows:
         self._edge: tuple[int, float] | None = None
 
     def forget(self) -> None:
-        """Forget earlier readings because later ones cannot be compared with them."""
+        """Discard earlier readings, which are not comparable with later ones."""
         self._last = self._edge = None
 
     def add(self, instant: float, wh: float) -> list[tuple[int, int]]:
-        """Add a reading. Ignores readings that are not later than the previous one, or are below it without `net`.
+        """Add a reading, unless it is no later than the previous one or, without `net`, lower than it.
 
         Args:
             instant: Unix time, in seconds.
             wh: counter value, in Wh.
 
         Returns:
-            (number, Wh) of each window that becomes known.
+            (number, Wh) of each window that this reading completes.
         """
         if self._last is not None and (instant <= self._last[0] or (wh < self._last[1] and not self._net)):
             return []
@@ -59,7 +59,7 @@ class CounterWindows:
 
 
 class PowerWindows:
-    """Reducer of power readings to windows, with linear interpolation between readings within the longest gap.
+    """Converts power readings to energy windows, interpolating linearly across gaps of at most `longest_gap`.
 
     Args:
         seconds: length of a window, in seconds.
@@ -74,19 +74,19 @@ class PowerWindows:
         self._wh = 0.0
 
     def forget(self) -> None:
-        """Forget earlier readings because later ones cannot be compared with them."""
+        """Discard earlier readings, which are not comparable with later ones."""
         self._last = None
         self._counter.forget()
 
     def add(self, instant: float, watts: float) -> list[tuple[int, int]]:
-        """Add a reading. Ignores readings that are not later than the previous one.
+        """Add a reading, unless it is no later than the previous one.
 
         Args:
             instant: Unix time, in seconds.
-            watts: power in W, not negative unless it is net.
+            watts: power in W; may be negative only with `net`.
 
         Returns:
-            (number, Wh) of each window that becomes known.
+            (number, Wh) of each window that this reading completes.
         """
         if self._last is None or instant - self._last[0] > self._longest_gap:
             self._counter.forget()

@@ -11,7 +11,7 @@ _BISECTIONS = 60
 
 
 def probability_at_least(count: int, trials: int, probability: float) -> float:
-    """Return P[X ≥ count] for a binomial X, computed as a sum of nonnegative terms."""
+    """Return P[X ≥ count] for a binomial X, computed as a sum of non-negative terms."""
     mean, margin = _mean_and_margin(trials, probability)
     lowest, highest = max(count, 0, math.floor(mean - margin)), math.ceil(max(count, mean) + margin)
     return _sum_probabilities(lowest, min(highest, trials), trials, probability)

@@ -7,22 +7,22 @@ from numpy.typing import NDArray
 from sottovoce.kernels.linear import OneVsAll
 
 from sottovoce_lab.experiments.fleet import Fleet
-from sottovoce_lab.testbed.measure import Measures
+from sottovoce_lab.testbed.measure import Metrics
 
 _CURVE_RECORDS = 2000
 _MAX_SCORES = 2**24
 
 
 @dataclass(frozen=True, slots=True)
-class Spread(Measures):
-    """Measures over several models, with their number and the standard deviation of their accuracy."""
+class Spread(Metrics):
+    """Metrics over several models, with their number and the standard deviation of their accuracy."""
 
     accuracy_std: float
     models: int
 
 
 class Meter:
-    """Measures one-vs-all models on a fleet's test records.
+    """Metrics one-vs-all models on a fleet's test records.
 
     Args:
         fleet: the fleet whose test records are used.

@@ -10,7 +10,7 @@ from sottovoce.errors import DataError
 
 _SCHEMAS = ("sottovoce.report/1", "sottovoce.sweep/1")
 Number = float | None
-Measures = dict[str, float | str | None]
+Metrics = dict[str, float | str | None]
 
 
 class Privacy(Struct, frozen=True):
@@ -81,8 +81,8 @@ class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1
 
     run: dict[str, Any]
     privacy: Privacy
-    curve: list[Measures]
-    final: Measures
+    curve: list[Metrics]
+    final: Metrics
     traffic: Traffic
     resources: Resources
     agents: list[Agent]
@@ -96,9 +96,9 @@ class SweptRun(Struct, frozen=True):
     """One run in a sweep."""
 
     set: dict[str, Any]
-    final: Measures
+    final: Metrics
     privacy: dict[str, Any]
-    curve: list[Measures] = []
+    curve: list[Metrics] = []
     baselines: Baselines | None = None
     warnings: list[str] = []
 

@@ -16,7 +16,7 @@ from sottovoce_lab.pages.html import (
     warnings,
 )
 from sottovoce_lab.pages.plots import Line, Plotter
-from sottovoce_lab.pages.report_types import Baselines, Measures, RunReport
+from sottovoce_lab.pages.report_types import Baselines, Metrics, RunReport
 
 _MAX_ROWS = 100
 _MIB = 2**20
@@ -51,12 +51,12 @@ def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
     return [("own data alone", baselines.own_data), ("most common class", baselines.majority_class)]
 
 
-def _measure(measures: Measures) -> str:
+def _measure(measures: Metrics) -> str:
     """Return a run's main measure: the first one that has a mean, or `loss` if none has."""
     return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
 
 
-def _result(final: Measures) -> str:
+def _result(final: Metrics) -> str:
     name = _measure(final)
     unit = f" {final['unit']}" if final.get("unit") else ""
     mean = _number(final.get(f"{name}_mean"))
@@ -111,19 +111,19 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
     return [*parts, collapsible("Show as a table", _curve(report.curve, name))]
 
 
-def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:
+def _band(points: list[Metrics], name: str) -> tuple[list[float], list[float], str]:
     """Return a band from the smallest to the largest value over agents, if both were measured."""
     if all(_has_finite_values(point, f"{name}_min", f"{name}_max") for point in points):
         return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
     return [], [], ""
 
 
-def _curve(curve: list[Measures], name: str) -> Markup:
+def _curve(curve: list[Metrics], name: str) -> Markup:
     fields = [field for field in ("cycle", "t_s", f"{name}_mean", f"{name}_min", f"{name}_max", "loss_mean")
               if any(point.get(field) is not None for point in curve)]  # fmt: skip
     step = max(1, math.ceil(len(curve) / _MAX_ROWS))
     rows = curve[::step]
-    caption = "Measures during the run" if step == 1 else f"Measures during the run, every {step}th"
+    caption = "Metrics during the run" if step == 1 else f"Metrics during the run, every {step}th"
     return table(caption, fields, [[_number(point.get(field)) for field in fields] for point in rows])
 
 
@@ -229,11 +229,11 @@ def _agents(report: RunReport) -> list[Markup]:
     return [heading("Agents"), collapsible(caption, listed)]
 
 
-def _has_finite_values(point: Measures, *fields: str) -> bool:
+def _has_finite_values(point: Metrics, *fields: str) -> bool:
     return all(isinstance(value := point.get(field), int | float) and math.isfinite(value) for field in fields)
 
 
-def _column(points: Sequence[Measures], field: str) -> list[float]:
+def _column(points: Sequence[Metrics], field: str) -> list[float]:
     return [float(value) for point in points if isinstance(value := point.get(field), int | float)]
 
 

@@ -11,21 +11,21 @@ from sottovoce.algorithms.family import prepare_records
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel
 
-from sottovoce_lab.testbed.measure import Measures, Meter
+from sottovoce_lab.testbed.measure import Meter, Metrics
 from sottovoce_lab.testbed.plan import Plan
 
 _MAX_RECORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class GradientMeasures(Measures):
-    """Measures that include the L2 norm of the mean gradient over training records."""
+class GradientMetrics(Metrics):
+    """Metrics with the L2 norm of the mean gradient over the training records."""
 
     gradient_norm: float
 
 
 class GradientMeter(Meter):
-    """Measures models on the test set, and the gradient at their mean on up to 2,000 training records.
+    """Metrics models on the test set, and the gradient at their mean on up to 2,000 training records.
 
     Args:
         plan: a plan whose learner uses gradients.
@@ -42,12 +42,12 @@ class GradientMeter(Meter):
         rows = np.random.default_rng(plan.options.seed).permutation(len(all_records))[:_MAX_RECORDS]
         self._training = all_records.at(rows)
 
-    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> GradientMeasures:
+    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> GradientMetrics:
         measures = super()._measure(models, records)
         mean = np.mean(models, axis=0)
         training = self._training
         total = self._gradients.clipped_gradient_sum(mean, training.features, training.labels, math.inf)
         norm = float(np.linalg.norm(total)) / len(training)
-        return GradientMeasures(
+        return GradientMetrics(
             measures.accuracy_mean, measures.accuracy_min, measures.accuracy_max, measures.loss_mean, norm
         )

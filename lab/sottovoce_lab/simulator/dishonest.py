@@ -194,7 +194,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
     if lie not in _MESSAGE_LIES:
         return learner
     if isinstance(learner, Pairwise):
-        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # in a noise-free run, honest devices accept any move
+        farthest = min(learner.max_distance, MAX_NUMERATOR / UNIT)  # without noise, honest devices accept any move
 
         def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
             mean = models.mean(axis=0)

@@ -169,33 +169,33 @@ class Faults:
             )
         if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
             raise UsageError(
-                "--fault restart=… needs a --fault kill=… at the same or an earlier cycle, because otherwise there is "
-                f"no agent to restart; for example, write --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
+                "--fault restart=… needs a --fault kill=… at the same or an earlier cycle; otherwise there is "
+                f"no agent to restart; for example, --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
             )
         return faults
 
     def check(self, agents: int, cycles: int) -> None:
-        """Check that every fault is possible in a run with this number of agents and cycles.
+        """Check that a run with this many agents and cycles can contain every fault.
 
         Raises:
-            UsageError: if a fault is impossible; the message includes the run's number of agents or cycles.
+            UsageError: if a fault does not fit the run; the message states the number of agents or cycles.
         """
-        moments = (self.kill, self.restart, self.broker_kill, self.revoke)
-        last = [moment.cycle for moment in moments if moment is not None]
-        last += [span.end_cycle for span in (self.partition, self.clock, self.disk_full) if span is not None]
-        if late := [cycle for cycle in last if cycle > cycles]:
+        events = (self.kill, self.restart, self.broker_kill, self.revoke)
+        last_cycles = [event.cycle for event in events if event is not None]
+        last_cycles += [span.end_cycle for span in (self.partition, self.clock, self.disk_full) if span is not None]
+        if late := [cycle for cycle in last_cycles if cycle > cycles]:
             raise UsageError(
                 f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles; choose an earlier cycle or a longer run"
             )
         if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
             raise UsageError(
-                f"--fault partition={self.partition.share:g}@…: for {agents} agents, this share leaves no agent on "
-                "one side; choose a share with at least one agent on each side"
+                f"--fault partition={self.partition.share:g}@…: for {agents} agents, this share puts all agents on "
+                "one side; choose a share that leaves at least one agent on each side"
             )
         if self.dishonest is not None and not 1 <= self.dishonest.count_among(agents) < agents:
             raise UsageError(
-                f"--fault dishonest={self.dishonest.share:g}@…: for {agents} agents, this share leaves no agent on "
-                "one side; choose a share with at least one agent on each side"
+                f"--fault dishonest={self.dishonest.share:g}@…: for {agents} agents, this share makes no agent, or "
+                "every agent, dishonest; choose a share with at least one agent of each kind"
             )
         absences = self.churn if isinstance(self.churn, tuple) else ()
         if unknown := [absence.agent for absence in absences if absence.agent >= agents]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.testbed.measure import Measures, Meter, Quality
+from sottovoce_lab.testbed.measure import Meter, Metrics, Quality
 
 _MAX_SHORTFALL = 0.1  # an agent is left behind if its accuracy is below the mean by more than this
 _MAX_NAMED = 5
@@ -23,7 +23,7 @@ def unfinished_warnings(status: Mapping[str, Any] | None, name: str) -> list[str
 
 def left_behind_warnings(meter: object, models: Mapping[str, NDArray[np.float64]], final: Quality) -> list[str]:
     """Return warnings about agents whose accuracy is more than 0.1 below the fleet's mean."""
-    if not isinstance(final, Measures) or not isinstance(meter, Meter):
+    if not isinstance(final, Metrics) or not isinstance(meter, Meter):
         return []
     if final.accuracy_min >= final.accuracy_mean - _MAX_SHORTFALL:
         return []

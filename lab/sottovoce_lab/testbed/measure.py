@@ -16,7 +16,7 @@ _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class Metrics:
     """Mean, minimum and maximum accuracy over agents, and their mean loss in nats."""
 
     accuracy_mean: float
@@ -85,8 +85,8 @@ class PredictionErrors:
     accuracy_max: None = None
 
 
-Quality = Measures | Errors | PredictionErrors
-"""Measures over all models at one time in a run."""
+Quality = Metrics | Errors | PredictionErrors
+"""Metrics over all models at one point in a run."""
 
 
 def majority_accuracy(test: Records) -> float:
@@ -95,7 +95,7 @@ def majority_accuracy(test: Records) -> float:
 
 
 class Meter:
-    """Measures the accuracy and loss of models on the test set.
+    """Metrics the accuracy and loss of models on the test set.
 
     Args:
         kernel: the model.
@@ -115,23 +115,23 @@ class Meter:
         """The accuracy of always predicting the most frequent class in the test set."""
         return majority_accuracy(self._test)
 
-    def measure_sample(self, models: Sequence[NDArray[np.float64]]) -> Measures:
+    def measure_sample(self, models: Sequence[NDArray[np.float64]]) -> Metrics:
         """Measure up to 100 models on up to 2,000 records, for a point on a run's curve."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
-    def measure_all(self, models: Sequence[NDArray[np.float64]]) -> Measures:
+    def measure_all(self, models: Sequence[NDArray[np.float64]]) -> Metrics:
         """Measure all models on all test records."""
         return self._measure(models, self._test)
 
-    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> Measures:
+    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> Metrics:
         accuracies, losses = [], []
         for start in range(0, len(models), _CHUNK):
             stack = np.stack(models[start : start + _CHUNK])
             accuracies.append((self._kernel.predict(stack, records.features) == records.labels).mean(axis=1))
             losses.append(self._kernel.loss(stack, records.features, records.labels))
         accuracy = np.concatenate(accuracies)
-        return Measures(
+        return Metrics(
             float(accuracy.mean()), float(accuracy.min()), float(accuracy.max()), float(np.concatenate(losses).mean())
         )

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 from sottovoce_lab.cli import table
 from sottovoce_lab.cli.table import ConsoleWatcher
-from sottovoce_lab.testbed.measure import Errors, Measures, PredictionErrors, Quality
+from sottovoce_lab.testbed.measure import Errors, Metrics, PredictionErrors, Quality
 from sottovoce_lab.testbed.progress import Moment
 
-_ACCURACIES = Measures(0.81, 0.7, 0.9, 0.5)
+_ACCURACIES = Metrics(0.81, 0.7, 0.9, 0.5)
 _ERRORS = Errors(0.5, 0.123, 0.2, 0.1, 0.1, 0.01, 0.4, 2.0)
 _PREDICTED = PredictionErrors(0.5, 0.123, 0.3, 0.2, 0.4, 0.11, 0.19, None, "kWh")
 

@@ -16,8 +16,8 @@ _WAIT = re.compile(
 
 def label_values(pattern: str | re.Pattern[str], *places: str) -> set[str]:
     """Return the label values in these packages' code."""
-    rooms = [_BOOTSTRAP if position == "bootstrap" else _AGENT / position for position in places]
-    texts = [file.read_text(encoding="utf-8") for room in rooms for file in room.rglob("*.py")]
+    directories = [_BOOTSTRAP if position == "bootstrap" else _AGENT / position for position in places]
+    texts = [file.read_text(encoding="utf-8") for directory in directories for file in directory.rglob("*.py")]
     return {word for text in texts for word in re.findall(pattern, text)}
 
 

@@ -1,4 +1,4 @@
-"""Pages that follow an item through the files, and the map of rooms: every arrow is an import."""
+"""Pages that trace an item through the code, and the module map: every arrow is an import."""
 
 import ast
 import re
@@ -50,7 +50,7 @@ def test_every_arrow_is_an_import(page: str, steps: int) -> None:
 
 def test_the_map_shows_the_import_contract_s_layers() -> None:
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    block = page.partition("<!-- rooms -->\n```text\n")[2].partition("```")[0]
+    block = page.partition("<!-- modules -->\n```text\n")[2].partition("```")[0]
     output = [line.partition("  ")[0].split(" | ") for line in block.splitlines()]  # a remark follows two spaces
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")

@@ -92,7 +92,7 @@ def test_unsupported_attacks_are_reported() -> None:
         accuracy("push-sum", "dishonest=0.25@close")
     with pytest.raises(UsageError, match="only simulated devices can be dishonest: use --transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")
-    with pytest.raises(UsageError, match=r"leaves no agent on one side"):
+    with pytest.raises(UsageError, match=r"makes no agent, or every agent, dishonest"):
         options("contributions", "dishonest=0.01@zero")
     with pytest.raises(UsageError, match="the lie must be one of silent, flip"):
         Faults.parse(["dishonest=0.5@lying"])

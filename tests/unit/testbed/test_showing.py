@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from sottovoce.cli.testbeds import newest_testbed, read_progress, state_directories
 from sottovoce.errors import NetworkError
-from sottovoce_lab.testbed.measure import Measures
+from sottovoce_lab.testbed.measure import Metrics
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.published_progress import PublishingWatcher
@@ -67,7 +67,7 @@ def test_the_last_measurement_is_published(tmp_path: Path) -> None:
     )
     showing.note("begun")
     for cycle in (1, 2):
-        showing.show_moment(Moment(cycle, 9, 1.0, 2, Measures(0.5, 0.4, 0.6, 1.0), None, 3, 4))
+        showing.show_moment(Moment(cycle, 9, 1.0, 2, Metrics(0.5, 0.4, 0.6, 1.0), None, 3, 4))
     result = read_progress(tmp_path)
     assert result is not None
     assert (result["cycle"], result["cycles"], result["learner"], result["accuracy_mean"]) == (2, 9, "clipd2p", 0.5)

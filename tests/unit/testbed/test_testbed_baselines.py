@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sottovoce.data import Records
 from sottovoce_lab.testbed.baselines import Baselines, compute_baselines
-from sottovoce_lab.testbed.measure import Errors, Measures
+from sottovoce_lab.testbed.measure import Errors, Metrics
 
 RNG = np.random.default_rng(3)
 
@@ -34,9 +34,9 @@ def test_devices_without_records_do_not_count() -> None:
 
 def test_only_results_below_a_baseline_cause_a_warning() -> None:
     rules = Baselines(0.6, 0.8)
-    assert rules.warnings(Measures(0.9, 0.9, 0.9, 0.1), "local") == []
-    (alone,) = rules.warnings(Measures(0.7, 0.7, 0.7, 0.1), "local")
+    assert rules.warnings(Metrics(0.9, 0.9, 0.9, 0.1), "local") == []
+    (alone,) = rules.warnings(Metrics(0.7, 0.7, 0.7, 0.1), "local")
     assert alone.startswith("accuracy 0.700 is below 0.800, which a device reaches alone")
     assert "the noise costs more" in alone
-    assert len(rules.warnings(Measures(0.5, 0.5, 0.5, 0.1), "none")) == 2
+    assert len(rules.warnings(Metrics(0.5, 0.5, 0.5, 0.1), "none")) == 2
     assert rules.warnings(Errors(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), "local") == []

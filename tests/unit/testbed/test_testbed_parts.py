@@ -13,7 +13,7 @@ from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import process
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reachability
-from sottovoce_lab.testbed.measure import Measures
+from sottovoce_lab.testbed.measure import Metrics
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 
 from tests.support.devices import Device, new_device
@@ -187,7 +187,7 @@ def report(epsilon: float | None, *agents: AgentReport) -> Report:
     return Report(
         run=run,
         statement=statement(epsilon),
-        final=Measures(0.5, 0.4, 0.6, 1.0),
+        final=Metrics(0.5, 0.4, 0.6, 1.0),
         curve=[],
         traffic=Traffic(10, 100, 150),
         resources=Resources(),

@@ -33,7 +33,7 @@ class ContributionsCodec:
         return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> ContributionsState:
-        """Decode a state; see StateCodec.decode. If the mixing has changed, start afresh from the ledger's releases."""
+        """Decode a state; see StateCodec.decode. If the mixing has changed, start over from the ledger's releases."""
         saved = contributions_pb2.ContributionsState.FromString(raw)
         if not saved.size:
             return self._learner.fresh()

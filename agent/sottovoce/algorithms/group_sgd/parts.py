@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.family import (
-    NOISY,
+    NOISE_DISTANCE,
     Family,
     LearnerAndCodec,
     StoredRecords,
@@ -80,5 +80,11 @@ def _step_size(config: AgentConfig, size: int) -> float:
         return learner.rate
     records, largest = config.data.expected_records * _cell(config).least, _MAX_STEP_FACTOR * learner.rate
     return noise_bounded_step(
-        config, size, steps=learner.steps, clip=learner.clip, records=records, noisy=NOISY, largest=largest
+        config,
+        size,
+        steps=learner.steps,
+        clip=learner.clip,
+        records=records,
+        noise_distance=NOISE_DISTANCE,
+        largest=largest,
     )

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.family import (
-    NOISY,
+    NOISE_DISTANCE,
     Family,
     LearnerAndCodec,
     SignalAndNoise,
@@ -19,10 +19,10 @@ from sottovoce.algorithms.push_sum.published_terms import published_terms
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.signal import max_units, signal_and_noise
 from sottovoce.algorithms.push_sum.step_count import (
-    BOUNDED_NOISY,
-    LARGEST_BOUNDED,
+    CONTRIBUTIONS_NOISE_DISTANCE,
+    MAX_CONTRIBUTIONS_STEP_FACTOR,
     clip_norm,
-    has_noise_rule,
+    derives_step_size_from_noise,
     max_steps,
     step_count,
 )
@@ -48,7 +48,7 @@ _MAX_STORED_NUMBERS = 2**22
 
 _MAX_STEP_FACTOR = 2.0  # in default step sizes
 _MAX_LAST_STEP = 0.25  # largest last step size of contributions, relative to the default: longer steps oscillate
-_REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
+_REGRESSION, _REGRESSION_NOISE_DISTANCE = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _DEVICE_REGRESSION = 0.08  # per expected record, if the privacy unit is the device
 _DAYS_PER_YEAR = 365
 _EXACT_SHARE_BITS = 40  # the papers do not round
@@ -139,7 +139,7 @@ def max_step_length(config: AgentConfig, schedule: "Schedule") -> float:
     """Return the length of the longest typical step, a full batch of gradients plus noise; infinity without clipping.
 
     With K steps and noise z = √K/μ per clip, the noise in one step moves a model with P parameters by γ C √P z/B. If
-    records are followed, it moves the model by no more than it would over a single window.
+    the records come from a live feed, it moves the model by no more than it would over a single window.
     """
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return math.inf
@@ -196,7 +196,12 @@ def _damping(config: AgentConfig) -> "Damping | None":
 
     learner = settings_of(config, PushSumSettings)
     classifies = config.data.classes > 1 and not learner.algorithm.noiseless
-    if not classifies or learner.mixing != "contributions" or not has_noise_rule(config) or config.follows:
+    if (
+        not classifies
+        or learner.mixing != "contributions"
+        or not derives_step_size_from_noise(config)
+        or config.follows
+    ):
         return None
     clip = _released_clip(config)
     return Damping(longest=_batch(config) * clip, noise=_noise(config, clip / clip_norm(config)))
@@ -211,17 +216,17 @@ def _share_bits(config: AgentConfig, size: int) -> int:
         return learner.share_bits
     if learner.fidelity == "paper":
         return _EXACT_SHARE_BITS
-    noisy = not (
+    adds_noise = not (
         learner.algorithm.noiseless or math.isinf(config.privacy.epsilon) or step_count(config) == 0 or config.follows
     )
-    if learner.mixing != "contributions" or not noisy:
+    if learner.mixing != "contributions" or not adds_noise:
         return SHARE_BITS
     noise = _noise(config, step_size(config, size) / _batch(config))
     return min(SHARE_BITS, max(0, math.ceil(math.log2(_ROUNDING_FINENESS / noise))))
 
 
 def _follows_windows(config: AgentConfig) -> bool:
-    """Return whether the days of a feed are followed, each with its own budget."""
+    """Return whether the device follows a live feed whose days have separate budgets."""
     return config.follows and config.unit == "window"
 
 
@@ -280,35 +285,41 @@ def step_size(config: AgentConfig, size: int) -> float:
     if config.data.classes == 1 and learner.step_size is None:
         device_level = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
         largest = _DEVICE_REGRESSION * config.data.expected_records if device_level else _REGRESSION
-        return _bounded_step(config, size, _NOISY_REGRESSION, largest)
+        return _bounded_step(config, size, _REGRESSION_NOISE_DISTANCE, largest)
     if learner.name == "push-sum" and learner.step_size is None:
         default = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
         return _UNCLIPPED.get(learner.chosen_model, default)
-    if not has_noise_rule(config):
+    if not derives_step_size_from_noise(config):
         return learner.rate
     if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
-        return _bounded_step(config, size, NOISY, _MAX_STEP_FACTOR * learner.rate)
-    return _bounded_step(config, size, BOUNDED_NOISY, LARGEST_BOUNDED * learner.rate)
+        return _bounded_step(config, size, NOISE_DISTANCE, _MAX_STEP_FACTOR * learner.rate)
+    return _bounded_step(config, size, CONTRIBUTIONS_NOISE_DISTANCE, MAX_CONTRIBUTIONS_STEP_FACTOR * learner.rate)
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
     """Return the fraction of γ lost by the last step, as configured or such that contributions end with short steps."""
     learner = settings_of(config, PushSumSettings)
     if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
-        return max(learner.decay, 1 - _MAX_LAST_STEP * learner.own_rate / step_size)
+        return max(learner.decay, 1 - _MAX_LAST_STEP * learner.default_rate / step_size)
     return learner.decay
 
 
 def _largest_pace(config: AgentConfig, size: int) -> float:
-    """Return an upper bound on γ/B if records are followed, which is the regression limit for any number of windows."""
+    """Return an upper bound on γ/B for a live feed, which is the regression limit for any number of windows."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
-    return _bounded_step(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records
+    return _bounded_step(config, size, _REGRESSION_NOISE_DISTANCE, math.inf) / config.data.expected_records
 
 
-def _bounded_step(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
-    """Return `largest`, or the γ at which noise moves a model by `noisy` if that is smaller."""
+def _bounded_step(config: AgentConfig, size: int, noise_distance: float, largest: float) -> float:
+    """Return `largest`, or the γ at which noise moves a model by `noise_distance` if that is smaller."""
     steps, records = step_count(config), config.data.expected_records
     return noise_bounded_step(
-        config, size, steps=steps, clip=clip_norm(config), records=records, noisy=noisy, largest=largest
+        config,
+        size,
+        steps=steps,
+        clip=clip_norm(config),
+        records=records,
+        noise_distance=noise_distance,
+        largest=largest,
     )

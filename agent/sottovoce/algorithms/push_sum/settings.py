@@ -14,7 +14,7 @@ Mixing = Annotated[
     Meta(
         description="how models are combined: contributions signed by each device, which a single device cannot "
         'distort; pairwise, for large or trusted fleets; or push-sum shares. The default is "contributions"; for a '
-        'followed feed it is "pairwise"; with fidelity = paper, with quantiles and without noise it is "push-sum"'
+        'live meter feed it is "pairwise"; with fidelity = paper, with quantiles and without noise it is "push-sum"'
     ),
 ]
 Clipping = Annotated[
@@ -116,7 +116,7 @@ class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
         "gradient_bound": ("fidelity", ("paper",)),
     }
 
-    own_step_decay: ClassVar[float] = 0.5
+    default_step_decay: ClassVar[float] = 0.5
 
     sigma: Annotated[
         Annotated[float, Meta(ge=0, le=LARGEST)] | None,

@@ -1,4 +1,4 @@
-"""Number of private steps that push-sum learners take, and the limits on their step size from which it follows."""
+"""Number of private steps of push-sum learners, and the step-size limits that determine it."""
 
 import math
 
@@ -9,12 +9,12 @@ from sottovoce.data import width
 from sottovoce.learner_settings import STEPS
 from sottovoce.vault import clipped_sum_mu
 
-LARGEST_BOUNDED = 8.0
+MAX_CONTRIBUTIONS_STEP_FACTOR = 8.0
 """Largest step size of contributions, whose mean is bounded, in default step sizes."""
-BOUNDED_NOISY = 150.0
-"""Distance that noise may move a model of contributions; more than with push-sum, because their steps shrink more."""
+CONTRIBUTIONS_NOISE_DISTANCE = 150.0
+"""Distance by which noise may move a model of contributions; longer than for push-sum, because steps shrink more."""
 _MAX_STEPS = 144
-_USUAL_BUDGET = (2.0, 1e-5)
+_DEFAULT_BUDGET = (2.0, 1e-5)
 
 
 def step_count(config: AgentConfig) -> int:
@@ -34,23 +34,27 @@ def default_steps(config: AgentConfig) -> int:
     the same for all devices in a fleet, even if their budgets differ.
     """
     learner, data = settings_of(config, PushSumSettings), config.data
-    if learner.mixing != "contributions" or learner.chosen_model != "softmax" or not has_noise_rule(config):
+    if (
+        learner.mixing != "contributions"
+        or learner.chosen_model != "softmax"
+        or not derives_step_size_from_noise(config)
+    ):
         return STEPS
     if config.follows or data.classes == 1 or learner.algorithm.noiseless:
         return STEPS
     size = width(data.transform, data.features) * data.classes
-    noisy = (
-        BOUNDED_NOISY
+    noise_limit = (
+        CONTRIBUTIONS_NOISE_DISTANCE
         * data.expected_records
-        * clipped_sum_mu(*_USUAL_BUDGET, config.neighbouring)
+        * clipped_sum_mu(*_DEFAULT_BUDGET, config.neighbouring)
         / (math.sqrt(size) * clip_norm(config))
     )
-    pairs = round(min(noisy / (LARGEST_BOUNDED * learner.own_rate), _MAX_STEPS) / 2)
-    return max(STEPS, 2 * pairs)
+    half_steps = round(min(noise_limit / (MAX_CONTRIBUTIONS_STEP_FACTOR * learner.default_rate), _MAX_STEPS) / 2)
+    return max(STEPS, 2 * half_steps)
 
 
 def max_steps(config: AgentConfig) -> int:
-    """Return the maximum number of private steps of any device in the fleet, plus one per followed window."""
+    """Return the most private steps that any device in the fleet can take, plus one for each window of a live feed."""
     steps = step_count(config) if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
         return steps
@@ -58,14 +62,14 @@ def max_steps(config: AgentConfig) -> int:
     return steps + last - first + 1
 
 
-def has_noise_rule(config: AgentConfig) -> bool:
-    """Return whether γ is computed from the noise on whole batches of records, because no step size is configured."""
+def derives_step_size_from_noise(config: AgentConfig) -> bool:
+    """Return whether γ is derived from the noise: no step size is configured, and every step uses all records."""
     learner = settings_of(config, PushSumSettings)
     return learner.step_size is None and learner.sampling != "poisson" and config.unit == "record"
 
 
 def clip_norm(config: AgentConfig) -> float:
-    """Return C, or C_0 if it changes. constd2p clips at the bound that its paper merely assumes."""
+    """Return C, or C_0 if it changes. constd2p clips at the gradient bound that its paper assumes."""
     learner = settings_of(config, PushSumSettings)
     if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
         return learner.gradient_bound

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.family import (
-    NOISY,
+    NOISE_DISTANCE,
     Family,
     LearnerAndCodec,
     StoredRecords,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same on all devices in a fleet."""
 
-_LINEAR_NOISY = 200.0  # distance that noise may move a linear model: neighbours average in every round
+_LINEAR_NOISE_DISTANCE = 200.0  # distance by which noise may move a linear model: neighbours average in every round
 _MAX_STEP_FACTOR = 8.0  # in default step sizes, for most models
 _SHORT_STEPS = ("ridge", "pegasos")  # models that oscillate at longer steps
 
@@ -84,7 +84,7 @@ def _step_size(config: AgentConfig, size: int) -> float:
         steps=learner.steps * learner.moves_per_round,
         clip=learner.clip,
         records=batch if sampled else config.data.expected_records,
-        noisy=NOISY if has_hidden_layers(learner.chosen_model) else _LINEAR_NOISY,
+        noise_distance=NOISE_DISTANCE if has_hidden_layers(learner.chosen_model) else _LINEAR_NOISE_DISTANCE,
         largest=learner.rate * (1.0 if learner.chosen_model in _SHORT_STEPS else _MAX_STEP_FACTOR),
         share=batch / total if sampled else 1.0,
     )

@@ -15,7 +15,7 @@ Controller = Literal["schedule", "deep-q", "always-global", "always-local"]
 class SharedModelSettings(GradientSettings, frozen=True):
     """Settings shared by both learners with one shared model."""
 
-    own_batch: ClassVar[int] = 50
+    default_batch: ClassVar[int] = 50
     tuned_batch: ClassVar[int] = 50
     """Batch size for which the learner's default step size was tuned."""
 
@@ -36,7 +36,7 @@ class SharedModelSettings(GradientSettings, frozen=True):
     @property
     def batch_size(self) -> int:
         """The batch size b, as configured or as in the paper."""
-        return self.own_batch if self.batch is None else self.batch
+        return self.default_batch if self.batch is None else self.batch
 
     @property
     def control(self) -> tuple[Controller, int]:
@@ -47,7 +47,7 @@ class SharedModelSettings(GradientSettings, frozen=True):
 class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replacement"):
     """Settings for SGD with replacement, in which every step is global."""
 
-    own_step_size: ClassVar[float] = 100.0
+    default_step_size: ClassVar[float] = 100.0
 
     @override
     def explain_unused(self, key: str) -> str | None:
@@ -59,7 +59,7 @@ class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replac
 class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-replacement"):
     """Settings for SGD without replacement."""
 
-    own_step_size: ClassVar[float] = 36.0
+    default_step_size: ClassVar[float] = 36.0
     tuned_batch: ClassVar[int] = 2000
 
     controller: Annotated[Controller, Meta(description="rule that decides whether a step is local or global")] = (

@@ -15,7 +15,7 @@ class Window:
     Attributes:
         meter: name of the meter.
         number: Unix time at the start of the window, divided by its length.
-        wh: energy in Wh, not negative.
+        wh: energy in Wh, non-negative.
     """
 
     meter: str

@@ -18,7 +18,7 @@ def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
         gradients: float64[n,P], the noisy gradients in a neighbourhood, including the agent's own.
 
     Returns:
-        float64[n], nonnegative and summing to 1; all equal if no cosine is positive. A zero gradient has weight 0.
+        float64[n], non-negative and summing to 1; all equal if no cosine is positive. A zero gradient has weight 0.
     """
     projections = np.maximum(gradients @ gradients.mean(axis=0), 0.0)
     lengths = np.linalg.norm(gradients, axis=1)

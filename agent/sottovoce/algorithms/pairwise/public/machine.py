@@ -84,9 +84,10 @@ class Pairwise:
         max_steps: the maximum number of steps taken by any device in the fleet.
 
     Attributes:
-        farthest: the maximum distance between two models that move towards each other, which is the reach of noise
+        max_distance: the maximum distance between two models that move towards each other, which is the reach of noise
             alone.
-        outermost: the maximum distance for a device that has taken no step or lost its model: the reach of all steps.
+        max_initial_distance: the maximum distance for a device that has taken no step or lost its model: the reach of
+            all steps.
     """
 
     restates: ClassVar[bool] = True
@@ -96,8 +97,8 @@ class Pairwise:
         self.schedule = schedule
         self.reach = reach
         self._max_steps = max_steps
-        self.farthest = reach * math.sqrt(max(1, max_steps))
-        self.outermost = reach * max(1, max_steps)
+        self.max_distance = reach * math.sqrt(max(1, max_steps))
+        self.max_initial_distance = reach * max(1, max_steps)
         self._start: NDArray[np.int64] = np.rint(initial * UNIT).astype(np.int64)
 
     def fresh(self) -> PairwiseState:
@@ -224,7 +225,7 @@ class Pairwise:
             return state, []
         difference = proposal.numerator - state.numerator
         remaining = self._remaining_length(state, sender)
-        if remaining <= 0 or length(difference) > (self.farthest if state.step else self.outermost):
+        if remaining <= 0 or length(difference) > (self.max_distance if state.step else self.max_initial_distance):
             return replace(state, declined_count=state.declined_count + 1), []
         reach = min(self.reach, proposal.reach, remaining * proposal.parts)
         move = limited_move(difference, proposal.parts, reach, self.schedule.share_bits)
@@ -238,7 +239,7 @@ class Pairwise:
         return state, [Reply(Move(move, state.simulated)), *self._publication(state)]
 
     def _adopt_model(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
-        if length(proposal.numerator - self._start) > self.outermost:
+        if length(proposal.numerator - self._start) > self.max_initial_distance:
             return replace(state, declined_count=state.declined_count + 1)
         return replace(state, numerator=proposal.numerator.copy(), is_blank=False, simulated=proposal.simulated)
 
