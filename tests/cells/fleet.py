@@ -150,7 +150,7 @@ def fleet(count: int = 8, *, size: int = 4, length: float = 1.0, **options: obje
 
 @dataclass
 class Round:
-    """Single round, led step by step by the test, which plays the leader, over all or some of the members."""
+    """A round among all or some members, in which the test acts as the leader."""
 
     parties: Sequence[Party]
     roster: Roster

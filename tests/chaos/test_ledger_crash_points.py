@@ -90,13 +90,13 @@ def power_cuts(operations: list[Operation]) -> Iterator[tuple[Crash, Obligations
         if operation.kind == "mark":
             obligations.record_mark(operation)
             continue
-        if operation.place not in MIDDLE or rng.random() < SPARSE:
+        if operation.offset not in MIDDLE or rng.random() < SPARSE:
             for crash in disk.crashes(operation):
-                if crash.how == NOTHING:
+                if crash.description == NOTHING:
                     lost, before = (disk.syncs, len(obligations.released)), lost
                     chosen = lost != before
                 else:
-                    chosen = crash.how == EVERYTHING or not obligations.created or rng.random() < SAMPLED_SHARE
+                    chosen = crash.description == EVERYTHING or not obligations.created or rng.random() < SAMPLED_SHARE
                 if chosen:
                     yield crash, obligations
         disk.do(operation)
@@ -126,7 +126,9 @@ def test_no_power_cut_loses_a_charge(recorded_operations: list[Operation], memor
             else:
                 _check_stored_releases(image, memory, obligations, rng)
         except (AssertionError, LedgerError) as error:
-            error.add_note(f"power cut {len(tried_cuts)} after {len(obligations.released)} releases: {crash.how}")
+            error.add_note(
+                f"power cut {len(tried_cuts)} after {len(obligations.released)} releases: {crash.description}"
+            )
             raise
     images = {contents for _, contents in tried_cuts}
     print(

@@ -154,15 +154,15 @@ def test_a_single_agent_learns_alone(fleet: Fleet, tmp_path: Path) -> None:
     assert "no agent answers there; start it with" in completed.stderr
 
 
-@pytest.mark.parametrize("how, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_an_agent_restarted_mid_run_resumes_where_it_stopped(
-    fleet: Fleet, tmp_path: Path, how: signal.Signals, code: int
+    fleet: Fleet, tmp_path: Path, signum: signal.Signals, code: int
 ) -> None:
     """It has twenty seconds of steps to do, and completes the rest quickly after the restart."""
     device = new_device(fleet, tmp_path / "a")
     with running(device.configure(learner={"steps": STEPS_OF_A_LIFE, "period": 0.2})) as (agent,):
         until(lambda: agent.status()["steps_done"] >= 4, "some steps are complete")
-        assert agent.end(how) == code
+        assert agent.end(signum) == code
     before = spending(device)
     assert 4 <= before.charges == before.releases < STEPS_OF_A_LIFE
     with running(device.configure(learner={"steps": STEPS_OF_A_LIFE, "period": 0.01})) as (restarted,):

@@ -99,9 +99,9 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_command_that_uses_the_plugin_names_the_faulty_package(tmp_path: Path, how: str) -> None:
-    change, words = BROKEN[how]
+@pytest.mark.parametrize("defect", BROKEN)
+def test_a_command_that_uses_the_plugin_names_the_faulty_package(tmp_path: Path, defect: str) -> None:
+    change, words = BROKEN[defect]
     install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
     keys = ("agents=3", "topology=full", "cycles=6", "learner.momentum=0.5")
     completed = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", *(word for key in keys for word in ("--set", key)))
@@ -121,9 +121,9 @@ def test_the_traceback_is_printed_on_request(tmp_path: Path) -> None:
     assert "return 1 / 0" in completed.stderr
 
 
-@pytest.mark.parametrize("how", ["exception-in-question", "exception-in-progress", "sleeps"])
-def test_a_device_that_uses_the_plugin_ends(tmp_path: Path, how: str) -> None:
-    change, words = BROKEN[how]
+@pytest.mark.parametrize("defect", ["exception-in-question", "exception-in-progress", "sleeps"])
+def test_a_device_that_uses_the_plugin_ends(tmp_path: Path, defect: str) -> None:
+    change, words = BROKEN[defect]
     install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
     completed = run(
         tmp_path, SOTTOVOCE, "testbed", "--learner", "momentum-sgd", "--agents", 2, "--cycles", 5, "--period", 0.2

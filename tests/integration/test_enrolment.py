@@ -68,9 +68,9 @@ def serve_invitation(
         process.communicate()
 
 
-def join_when_ready(token: str, state: Path, *how: object) -> Any:
+def join_when_ready(token: str, state: Path, *arguments: object) -> Any:
     """Join with a token once its enroller listens."""
-    completed = run_here("fleet", "join", "--token", token, "--state", state, *how)
+    completed = run_here("fleet", "join", "--token", token, "--state", state, *arguments)
     return None if "no enroller responds" in completed.err else completed
 
 
@@ -292,7 +292,7 @@ def test_a_qr_code_contains_the_token_and_a_missing_package_is_named(
 
 
 @pytest.mark.parametrize(
-    "how, words",
+    "arguments, words",
     [
         (("--bundle", "b", "--token", "t"), "a device can join in only one way"),
         (("--name", "x"), "--name is only valid with --pinned"),
@@ -303,15 +303,17 @@ def test_a_qr_code_contains_the_token_and_a_missing_package_is_named(
         (("--valid", "3 weeks"), "use, for example, 30s, 5m, 12h or 90d"),
     ],
 )
-def test_ways_to_join_cannot_be_combined(authority: Path, tmp_path: Path, how: tuple[str, ...], words: str) -> None:
-    chosen = how if how != ("--valid", "3 weeks") else (*how, "--fleet", str(authority))
+def test_ways_to_join_cannot_be_combined(
+    authority: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    chosen = arguments if arguments != ("--valid", "3 weeks") else (*arguments, "--fleet", str(authority))
     completed = run_here("fleet", "join", "--state", tmp_path / "a", *chosen)
     assert (completed.code, words in completed.err) == (2, True), completed.err
     assert re.search(r"\n.", completed.err) is None
 
 
 @pytest.mark.parametrize(
-    "how, words",
+    "arguments, words",
     [
         ((), "use either --out FILE to write a bundle"),
         (("--out", "x", "--qr"), "--qr and --expires apply only to tokens"),
@@ -321,6 +323,6 @@ def test_ways_to_join_cannot_be_combined(authority: Path, tmp_path: Path, how: t
         (("--serve", "127.0.0.1:9", "--expires", "0s"), "is not a valid duration"),
     ],
 )
-def test_invalid_invitations_are_refused(authority: Path, how: tuple[str, ...], words: str) -> None:
-    completed = run_here("fleet", "invite", "--fleet", authority, *how)
+def test_invalid_invitations_are_refused(authority: Path, arguments: tuple[str, ...], words: str) -> None:
+    completed = run_here("fleet", "invite", "--fleet", authority, *arguments)
     assert (completed.code, words in completed.err) == (2, True), completed.err

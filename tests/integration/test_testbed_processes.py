@@ -144,11 +144,11 @@ def endless_testbed(request: pytest.FixtureRequest, data: str, fleet_parent: Pat
             process.kill()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_testbed_leaves_no_process_and_no_file(
-    endless_testbed: subprocess.Popen[str], fleet_parent: Path, how: signal.Signals
+    endless_testbed: subprocess.Popen[str], fleet_parent: Path, signum: signal.Signals
 ) -> None:
-    endless_testbed.send_signal(how)
+    endless_testbed.send_signal(signum)
     out, err = endless_testbed.communicate(timeout=TIMEOUT)
     assert endless_testbed.returncode == 130
     assert not out or document(out)["run"]["interrupted_at"] >= 0, "a report, if anything was measured by then"

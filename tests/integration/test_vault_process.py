@@ -118,12 +118,12 @@ def test_an_agent_waiting_for_its_vault_can_be_stopped(fleet: Fleet, tmp_path: P
 
 def test_a_vault_ends_on_signals_and_removes_its_socket(fleet: Fleet, tmp_path: Path) -> None:
     device = device_at(fleet, tmp_path / "a")
-    for how, code in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
+    for signum, code in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
         with VaultProcess(device) as vault:
             vault.ready()
             second = sottovoce("vault", "run", "--config", device.config)
             assert (second.returncode, "another agent is using this ledger" in second.stderr) == (5, True)
-            assert vault.end(how) == code
+            assert vault.end(signum) == code
             assert "Traceback" not in vault.log()
         assert not Path(vault_section(device.state)["socket"]).exists()
 

@@ -24,7 +24,7 @@ _LARGEST_BILLS = {"pdsl": {"learner.shapley": "monte-carlo", "learner.permutatio
 
 @dataclass(frozen=True)
 class Weather:
-    """Single run of the storm.
+    """One storm run.
 
     Attributes:
         seed: seed of all randomness of the run.
@@ -57,8 +57,8 @@ class Weather:
     @property
     def mixing(self) -> str:
         """Learner and its mixing rule, or its use of secure sums."""
-        how = self.settings.get("learner.mixing") or ("in cells" if "privacy.cell.min" in self.settings else "")
-        return f"{self.learner} {how}".strip()
+        mode = self.settings.get("learner.mixing") or ("in cells" if "privacy.cell.min" in self.settings else "")
+        return f"{self.learner} {mode}".strip()
 
     def options(self, *, later: bool = False) -> Options:
         """Return the options of the simulator; with `later`, those of a restarted agent."""

@@ -29,12 +29,12 @@ class Crash:
     """Power cut. Take its image before the disk does further operations.
 
     Attributes:
-        how: description of what the disk kept, for readers of a failure.
+        description: what the disk kept, for readers of a failure.
         names: files that exist afterwards, by name.
         changes: the unsynced changes of contents that were kept.
     """
 
-    how: str
+    description: str
     names: dict[str, _File]
     changes: Sequence[Change]
 
@@ -79,7 +79,7 @@ class CrashDisk:
                 self._rename({**rest, operation.target: self._names[operation.name]})
             case "delete":
                 self._rename({name: file for name, file in self._names.items() if name != operation.name})
-            case "sync names":
+            case "sync directory":
                 self._durable_names, self._renames = self._names, []
                 self.syncs += 1
 
@@ -103,12 +103,12 @@ class CrashDisk:
     def _torn(self, coming: Operation) -> Iterator[Crash]:
         """Yield power cuts that keep part of the coming write, with all other unsynced changes or with none."""
         length, file = len(coming.data), self._names[coming.name]
-        sectors = range(SECTOR - coming.place % SECTOR, length, SECTOR)
+        sectors = range(SECTOR - coming.offset % SECTOR, length, SECTOR)
         cuts = [self._rng.choice(sectors)] if sectors else []
         for cut in {*cuts, self._rng.randrange(length) | 1} - {length}:
-            first = Operation("write", coming.name, coming.place, coming.data[:cut])
-            last = Operation("write", coming.name, coming.place + cut, coming.data[cut:])
-            where = f"of {length} bytes at {coming.place} of {coming.name}"
+            first = Operation("write", coming.name, coming.offset, coming.data[:cut])
+            last = Operation("write", coming.name, coming.offset + cut, coming.data[cut:])
+            where = f"of {length} bytes at {coming.offset} of {coming.name}"
             yield Crash(f"{cut} {where} were written", self._names, [*self._changes, (file, first)])
             yield Crash(f"the first {cut} {where} were not written", self._names, [*self._changes, (file, last)])
             yield Crash(f"{cut} {where} were written, and none before", self._names, [(file, first)])
@@ -141,8 +141,8 @@ class CrashDisk:
 def _change(content: bytearray, operation: Operation) -> None:
     """Apply a write, filling a gap with zeros as a file system does, or a truncation, which may also lengthen."""
     if operation.kind == "truncate":
-        del content[operation.place :]
-        content.extend(bytes(operation.place - len(content)))
+        del content[operation.offset :]
+        content.extend(bytes(operation.offset - len(content)))
         return
-    content.extend(bytes(max(0, operation.place - len(content))))
-    content[operation.place : operation.place + len(operation.data)] = operation.data
+    content.extend(bytes(max(0, operation.offset - len(content))))
+    content[operation.offset : operation.offset + len(operation.data)] = operation.data

@@ -1,4 +1,4 @@
-"""Logs of a program's operations on the files of one directory, in order, readable by another process."""
+"""An ordered log of a program's file operations in one directory, stored so that another process can read it."""
 
 import base64
 import json
@@ -7,25 +7,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["create", "write", "truncate", "sync", "rename", "delete", "sync names", "mark"]
+Kind = Literal["create", "write", "truncate", "sync", "rename", "delete", "sync directory", "mark"]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Single operation on the files of the directory.
+    """One file operation in the recorded directory.
 
     Attributes:
-        kind: `create`, `rename` and `delete` change names, which `sync names` makes durable; `write` and `truncate`
-            change a file's content, which its `sync` makes durable; `mark` is a remark of the program.
-        name: name of the file, or the remark.
-        place: offset of a write, new length of a truncation.
-        data: bytes written, or the subject of the remark.
+        kind: `create`, `rename` and `delete` change names, which `sync directory` makes durable; `write` and `truncate`
+            change a file's content, which its `sync` makes durable; `mark` is a note that the program added to the log.
+        name: file name, or the note's text.
+        offset: start of a write, or the new length after a truncation.
+        data: bytes written, or the data attached to the note.
         target: new name of a renamed file.
     """
 
     kind: Kind
     name: str
-    place: int = 0
+    offset: int = 0
     data: bytes = b""
     target: str = ""
 

@@ -34,14 +34,14 @@ class DiskRecorder:
         self._record_sqlite()
         self._record_os()
 
-    def mark(self, remark: str, data: bytes = b"") -> None:
-        """Write a remark between the operations."""
-        self.operations.append(Operation("mark", remark, data=data))
+    def mark(self, note: str, data: bytes = b"") -> None:
+        """Add a note to the log."""
+        self.operations.append(Operation("mark", note, data=data))
 
-    def _note(self, kind: Kind, path: AnyPath, place: int = 0, data: bytes = b"", target: str = "") -> None:
+    def _note(self, kind: Kind, path: AnyPath, offset: int = 0, data: bytes = b"", target: str = "") -> None:
         name = self._name(path)
         if name is not None:
-            self.operations.append(Operation(kind, name, place, data, target))
+            self.operations.append(Operation(kind, name, offset, data, target))
 
     def _name(self, path: AnyPath) -> str | None:
         """Return a file's name in the directory; None for a file elsewhere."""
@@ -83,9 +83,9 @@ class DiskRecorder:
             methods = c.Methods.from_buffer_copy(original.contents)
             write, truncate, sync = methods.write, methods.truncate, methods.sync
 
-            def record_write(file: int, data: int, length: int, place: int) -> int:
-                self._note("write", self._names[file], place, string_at(data, length))
-                return int(write(file, data, length, place))
+            def record_write(file: int, data: int, length: int, offset: int) -> int:
+                self._note("write", self._names[file], offset, string_at(data, length))
+                return int(write(file, data, length, offset))
 
             def record_truncate(file: int, length: int) -> int:
                 self._note("truncate", self._names[file], length)
@@ -111,7 +111,7 @@ class DiskRecorder:
         """Record a sync of names: SQLite opens a file's directory only for fsync."""
         code = int(self._open_directory(path, descriptor))
         if self._name(path) is not None:
-            self.operations.append(Operation("sync names", ""))
+            self.operations.append(Operation("sync directory", ""))
         return code
 
     def _record_os(self) -> None:
@@ -128,7 +128,7 @@ class DiskRecorder:
         def record_sync(descriptor: int) -> None:
             path = Path(f"/proc/self/fd/{descriptor}").readlink()
             if path == self._directory:
-                self.operations.append(Operation("sync names", ""))
+                self.operations.append(Operation("sync directory", ""))
             else:
                 self._note("sync", path)
 

@@ -47,20 +47,20 @@ def is_working(agent: AgentProcess) -> bool:
 
 
 @contextmanager
-def mounted(directory: Path, *how: str) -> Iterator[Path]:
+def mounted(directory: Path, *mount_options: str) -> Iterator[Path]:
     """Mount a disk on this directory, with these arguments of mount(8)."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     directory.mkdir(exist_ok=True)
-    _mount(directory, *how)
+    _mount(directory, *mount_options)
     try:
         yield directory
     finally:
         subprocess.run(["umount", "--lazy", directory], check=True)
 
 
-def _mount(directory: Path, *how: str) -> None:
-    completed = subprocess.run(["mount", *how, directory], capture_output=True, text=True, check=False)
+def _mount(directory: Path, *mount_options: str) -> None:
+    completed = subprocess.run(["mount", *mount_options, directory], capture_output=True, text=True, check=False)
     if completed.returncode != 0:
         pytest.skip(f"no small disk can be mounted here: {completed.stderr.strip()}")
 

@@ -17,9 +17,9 @@ BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
 QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.05, "steps": 1}, "identity": {"look_every": 0.05}}
 
 
-def join_device(state: Path, *how: object) -> Device:
+def join_device(state: Path, *arguments: object) -> Device:
     """Make a device with the command, and give it some records."""
-    completed = run_here("fleet", "join", "--state", state, *how)
+    completed = run_here("fleet", "join", "--state", state, *arguments)
     assert completed.code == 0, completed
     device = Device(state, load(state / IDENTITY, check_dates=False), free_port())
     assert completed.out.split() == [device.id]

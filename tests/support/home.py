@@ -1,4 +1,4 @@
-"""Process of `sottovoce feed run`, and the other clients of a home's broker."""
+"""The `sottovoce feed run` process and other clients of a home's broker."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def glow(minute: int, kwh: float) -> str:
 
 
 class FeedProcess:
-    """Process of `sottovoce feed run`, whose output is kept."""
+    """A `sottovoce feed run` process that keeps its output."""
 
     def __init__(self, config: Path) -> None:
         self.config = config
@@ -76,9 +76,9 @@ class FeedProcess:
         assert self.log().count(words) >= times, f"the feed ended; its log:\n{self.log()}"
         return self
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def end(self, signum: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; return the exit code."""
-        self.process.send_signal(how)
+        self.process.send_signal(signum)
         return self.process.wait(timeout=TIMEOUT)
 
     def show(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ _LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """Single call that logs.
+    """One logging call.
 
     Attributes:
         event: first word of the line's text; None if the text is an argument.

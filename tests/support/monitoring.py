@@ -24,7 +24,7 @@ _GROUPING = re.compile(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)")
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Single selector of an expression.
+    """One selector in an expression.
 
     Attributes:
         metric: name of the metric.

@@ -74,11 +74,11 @@ class Broker:
         """Return the broker's log so far."""
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, signum: signal.Signals) -> None:
         if self.process is None:
             return
         if self.process.poll() is None:
-            self.process.send_signal(how)
+            self.process.send_signal(signum)
         self.process.wait(timeout=TIMEOUT)
         self.process = None
 

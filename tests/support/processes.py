@@ -35,7 +35,7 @@ def sottovoce(*arguments: object, seconds: float = 100.0) -> subprocess.Complete
 
 
 class AgentProcess:
-    """Process of `sottovoce agent run`, whose log is kept beside its state directory.
+    """A `sottovoce agent run` process that logs to a file next to its state directory.
 
     Args:
         device: the agent's device.
@@ -88,9 +88,9 @@ class AgentProcess:
             **{key: status[key] for key in ("cycle", "steps_done", "push_sum_weight", "state", "privacy")},
         }
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def end(self, signum: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; return the exit code."""
-        self.process.send_signal(how)
+        self.process.send_signal(signum)
         return self.wait_for_end()
 
     def wait_for_end(self, seconds: float = TIMEOUT) -> int:

@@ -35,10 +35,10 @@ def serve_vault(served: ServedVault, path: Path) -> Iterator[None]:
             assert not thread.is_alive()
 
 
-def make_served(vault: Vault, owner: str, budget: Budget, **different: Any) -> ServedVault:
+def make_served(vault: Vault, owner: str, budget: Budget, **overrides: Any) -> ServedVault:
     """Set up a vault of a small model to be served, by default to the current user."""
     return ServedVault(
-        **{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "max_point_size": 64, **different}
+        **{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "max_point_size": 64, **overrides}
     )
 
 
@@ -59,26 +59,26 @@ def separate_device(
 
 
 def vault_directory(state: Path) -> Path:
-    """Return the directory of the vault of the device with this state directory."""
+    """Return the vault directory for a device's state directory."""
     return state.with_name(state.name + "-vault")
 
 
-def vault_section(state: Path, **different: Any) -> dict[str, Any]:
-    """Return the section [vault] of the device's configuration."""
+def vault_section(state: Path, **overrides: Any) -> dict[str, Any]:
+    """Return the [vault] section for the device's configuration."""
     directory = vault_directory(state)
-    return {"socket": str(directory.with_suffix(".sock")), "directory": str(directory), "patience": 30.0, **different}
+    return {"socket": str(directory.with_suffix(".sock")), "directory": str(directory), "patience": 30.0, **overrides}
 
 
 class VaultProcess:
-    """Process of `sottovoce vault run`, whose log is kept beside its directory.
+    """A `sottovoce vault run` process that logs to a file next to the vault directory.
 
     Args:
-        device: the vault's device.
-        python: interpreter to run it with.
-        how: further arguments of subprocess.Popen, such as a user.
+        device: device that the vault belongs to.
+        python: Python interpreter.
+        popen_options: further keyword arguments for subprocess.Popen, such as `user`.
     """
 
-    def __init__(self, device: Device, python: str = sys.executable, **how: Any) -> None:
+    def __init__(self, device: Device, python: str = sys.executable, **popen_options: Any) -> None:
         self.device = device
         self._log = vault_directory(device.state).with_suffix(".log")
         self._log_offset = len(self.log()) if self._log.exists() else 0
@@ -88,7 +88,7 @@ class VaultProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                **how,
+                **popen_options,
             )
 
     def __enter__(self) -> Self:
@@ -109,9 +109,9 @@ class VaultProcess:
         until(listens, "the vault listens")
         return self
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def end(self, signum: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; return the exit code."""
-        self.process.send_signal(how)
+        self.process.send_signal(signum)
         return self.process.wait(TIMEOUT)
 
     def log(self) -> str:

@@ -1,4 +1,4 @@
-"""Process of a separate vault, built from the agent's configuration file, which the agent cannot change."""
+"""The separate vault's process, built from the agent's configuration file, which the agent cannot change."""
 
 import contextlib
 import logging

@@ -43,7 +43,7 @@ def make_config(directory: Path, source: str) -> AgentConfig:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> tuple[str, str]:
-    """Return a feed that is followed, and a file that is not."""
+    """Return a live feed and a static file."""
     WindowStore(tmp_path / "windows.db", 1800, keep_days=400).close()
     return f"feed:mqtt://127.0.0.1:1883#store={tmp_path / 'windows.db'}", meters_file(tmp_path, 1, 2)
 

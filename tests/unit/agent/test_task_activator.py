@@ -52,8 +52,8 @@ class Bench:
         self.config = make_config(directory, vault)
         self.ledger = Ledger.in_memory("meter-17", required_budget(self.config))
 
-    def sign_task(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **different: Any) -> SignedTask:
-        inputs = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **different}
+    def sign_task(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **overrides: Any) -> SignedTask:
+        inputs = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **overrides}
         return SignedTask(**inputs).sign(self.fleet.sign)
 
     def activate(self, task: SignedTask) -> None:

@@ -29,11 +29,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("address", ["foo", "foo:", "h:port", "h:0", "h:70000", ":7443", "a b:1", "h:²"])
 def test_an_enroller_s_address_is_validated(authority: Path, tmp_path: Path, address: str) -> None:
-    for how in (("--state", tmp_path, "--enroller"), ("--fleet", authority, "--serve")):
-        completed = run_here("fleet", "renew", *how, address)
-        assert (completed.code, f"{how[-1]}: {address!r} is not a valid address for" in completed.err) == (2, True), (
-            completed.err
-        )
+    for arguments in (("--state", tmp_path, "--enroller"), ("--fleet", authority, "--serve")):
+        completed = run_here("fleet", "renew", *arguments, address)
+        assert (completed.code, f"{arguments[-1]}: {address!r} is not a valid address for" in completed.err) == (
+            2,
+            True,
+        ), completed.err
 
 
 def test_an_expired_certificate_is_renewed_by_the_enroller(authority: Path, tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_an_expired_certificate_is_renewed_by_the_enroller(authority: Path, tmp_
 
 
 @pytest.mark.parametrize(
-    "how",
+    "arguments",
     [
         ("--broker", "nonsense"),
         ("--broker", "mqtts://b:99999"),
@@ -51,8 +52,8 @@ def test_an_expired_certificate_is_renewed_by_the_enroller(authority: Path, tmp_
         ("--realm", "Main"),
     ],
 )
-def test_an_unusable_broker_is_not_written(authority: Path, tmp_path: Path, how: tuple[str, ...]) -> None:
-    completed = run_here("fleet", "invite", "--fleet", authority, "--out", tmp_path / "bundle", *how)
+def test_an_unusable_broker_is_not_written(authority: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    completed = run_here("fleet", "invite", "--fleet", authority, "--out", tmp_path / "bundle", *arguments)
     assert (completed.code, "set --broker to mqtts://HOST:PORT" in completed.err) == (2, True), completed.err
     assert not (tmp_path / "bundle").exists()
 

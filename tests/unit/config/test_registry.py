@@ -1,4 +1,4 @@
-"""Single list of algorithms: its content, other packages' additions, and the absence of names elsewhere."""
+"""The one list of algorithms: its content, other packages' additions, and the absence of names elsewhere."""
 
 import ast
 from collections.abc import Iterator

@@ -77,9 +77,9 @@ class PushSumWithPeers(PushSum):
         self.peers = peers
 
 
-def push_sum(*peers: str, **how: float) -> PushSumWithPeers:
+def push_sum(*peers: str, **options: float) -> PushSumWithPeers:
     """Make a learner that is to be introduced to `peers`."""
-    return PushSumWithPeers(schedule(**how), peers)  # type: ignore[arg-type]
+    return PushSumWithPeers(schedule(**options), peers)  # type: ignore[arg-type]
 
 
 def state(*numerators: float, weight: float = 1.0) -> PushSumState:

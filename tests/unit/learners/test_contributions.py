@@ -179,10 +179,10 @@ def test_a_newer_contribution_differs_by_at_most_its_further_steps() -> None:
 
 def test_a_newer_contribution_may_be_longer_by_full_length_steps() -> None:
     plan = schedule(size=2, steps=9)
-    how = {"owner": "me", "provenance": Stamp(), "capacity": 8, "max_steps": 9, "dishonest": 0.0}
-    learner = Mixer(plan, START, **how, reach=3.0 * plan.step_size)  # type: ignore[arg-type]
+    options = {"owner": "me", "provenance": Stamp(), "capacity": 8, "max_steps": 9, "dishonest": 0.0}
+    learner = Mixer(plan, START, **options, reach=3.0 * plan.step_size)  # type: ignore[arg-type]
     assert learner.acceptance.reach(2, 4, 1e-6) == pytest.approx(3.0 * (rate(plan, 2) + rate(plan, 3)))
-    assert learner.acceptance.reach(2, 4, 1e6) == Mixer(plan, START, **how).acceptance.reach(2, 4, 1e6)  # type: ignore[arg-type]
+    assert learner.acceptance.reach(2, 4, 1e6) == Mixer(plan, START, **options).acceptance.reach(2, 4, 1e6)  # type: ignore[arg-type]
 
 
 def test_the_order_of_arrival_does_not_change_a_single_bit() -> None:
@@ -253,8 +253,8 @@ def test_a_peer_with_more_contributions_is_asked_and_its_reply_is_accepted() -> 
 def test_a_model_too_large_for_a_reply_is_sent_in_messages() -> None:
     size = 13_000
     plan = schedule(size=size, steps=0)
-    how: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.0}
-    learner = Mixer(plan, np.zeros(size), max_steps=9, **how)
+    options: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.0}
+    learner = Mixer(plan, np.zeros(size), max_steps=9, **options)
     state, _ = learner.on(learner.fresh(), PeersChanged(("a",)), 0.0)
     state, _ = learner.on(state, Received("z", message(contribution("b", *[1.0] * size))), 0.0)
     state, effects = learner.on(state, Received("a", message()), 0.0)
@@ -368,8 +368,8 @@ def test_a_task_with_fewer_steps_starts_again_from_the_ledger() -> None:
     for _ in range(5):
         hand.step(ONE, 0)
     hand.on(TICK)
-    how: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.25}
-    fewer = Mixer(schedule(size=2, steps=3), START, max_steps=3, **how)
+    options: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.25}
+    fewer = Mixer(schedule(size=2, steps=3), START, max_steps=3, **options)
     state = fewer.resumed(hand.state, frozenset())
     assert (state.step, state.held, state.numerator.tolist()) == (0, {}, [0, 0])
     assert fewer.on(state, TICK, 0.0)[0].pending_query is not None

@@ -1,4 +1,4 @@
-"""Followed records: half of a window's releases at once, then one for each completed window."""
+"""Live feeds: half of a window's releases at once, then one for each completed window."""
 
 import math
 from dataclasses import replace

@@ -352,8 +352,8 @@ def test_a_record_that_its_perturbation_cannot_produce_is_refused() -> None:
 def test_a_record_noisy_enough_to_swamp_the_others_is_refused() -> None:
     hand = Hand("ridge", "a")
     for epsilon, taken in ((2.0, True), (2.0**-10, False)):
-        how = scheme("privunit", 2, 2, epsilon)
-        values = np.array([1 << -how.exponent, 0], dtype=np.int64)
+        perturbation = scheme("privunit", 2, 2, epsilon)
+        values = np.array([1 << -perturbation.exponent, 0], dtype=np.int64)
         record = PublishedRecord(f"b{epsilon}", 0, Perturbation("privunit", 2, 2, epsilon), values, signature=b"mine")
         if taken:
             hand.on(Received("a", replace(model(), records=(record,))))

@@ -239,10 +239,10 @@ def test_turns_are_fair_and_never_exceed_the_limit(neighbours: int, answers: int
     assert max(counts.values(), default=0) == min(counts.values(), default=0)
 
 
-@pytest.mark.parametrize("how", ["exact", "monte-carlo"])
-def test_shapley_values_need_public_records(how: Any) -> None:
+@pytest.mark.parametrize("weighing", ["exact", "monte-carlo"])
+def test_shapley_values_need_public_records(weighing: Any) -> None:
     with pytest.raises(ConfigError, match=r"learner\.shapley = cosine"):
-        Weighing(how)
+        Weighing(weighing)
 
 
 def test_weights_need_no_public_records() -> None:

@@ -1,4 +1,4 @@
-"""Single carrier over several transports: its choice of transport, and the delivery of large messages."""
+"""One carrier over several transports: its choice of transport, and the delivery of large messages."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Single vector for a whole device, released once."""
+"""One vector for a whole device, released once."""
 
 import numpy as np
 import pytest

@@ -30,9 +30,9 @@ def front(
     with ExitStack() as stack:
         open_now = stack.enter_context(ExitStack())
 
-        def make(**how: Any) -> Front:
+        def make(**options: Any) -> Front:
             open_now.close()
-            vault = make_vault(**how)
+            vault = make_vault(**options)
             open_now.callback(vault.close)
             if request.param == "in process":
                 return vault

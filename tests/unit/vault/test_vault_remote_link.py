@@ -260,9 +260,9 @@ def send_raw(at: Path, raw: bytes) -> protocol.Reply | None:
             return None
 
 
-def asking(**different: Any) -> dict[str, Any]:
+def asking(**overrides: Any) -> dict[str, Any]:
     full = {"type": "Ask", "vault": bytes(32), "learner": "clipd2p", "kind": "gradient", "slot": 0, "point": bytes(96)}
-    return {**full, **different}
+    return {**full, **overrides}
 
 
 MALFORMED = {
