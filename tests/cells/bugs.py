@@ -52,10 +52,10 @@ def found_by(*attacks: str) -> Callable[[Bug], Bug]:
 def two_sets_signed_in_a_round(patch: pytest.MonkeyPatch) -> None:
     survive = CellMember.survive
 
-    def faulty_survive(self: CellMember, said: steps.Survive) -> Stand:
+    def faulty_survive(self: CellMember, request: steps.Survive) -> Stand:
         assert self._secrets is not None
         self._secrets.stand = None
-        return survive(self, said)
+        return survive(self, request)
 
     patch.setattr(CellMember, "survive", faulty_survive)
 
@@ -64,8 +64,8 @@ def two_sets_signed_in_a_round(patch: pytest.MonkeyPatch) -> None:
 def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
-        honest = reveal(self, said)
+    def faulty_reveal(self: CellMember, request: steps.Reveal) -> steps.Revealed:
+        honest = reveal(self, request)
         assert self._secrets is not None
         return steps.Revealed(
             honest.seeds,
@@ -105,10 +105,10 @@ def same_noise_in_a_second_attempt(patch: pytest.MonkeyPatch) -> None:
 def roster_not_checked(patch: pytest.MonkeyPatch) -> None:
     join = CellMember.join
 
-    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
+    def faulty_join(self: CellMember, request: steps.Join) -> steps.Sealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_verify_signature", lambda _: None)
-            return join(self, said)
+            return join(self, request)
 
     patch.setattr(CellMember, "join", faulty_join)
 
@@ -117,10 +117,10 @@ def roster_not_checked(patch: pytest.MonkeyPatch) -> None:
 def small_rosters_joined(patch: pytest.MonkeyPatch) -> None:
     join = CellMember.join
 
-    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
+    def faulty_join(self: CellMember, request: steps.Join) -> steps.Sealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_cell", replace(self._cell, least=2))
-            return join(self, said)
+            return join(self, request)
 
     patch.setattr(CellMember, "join", faulty_join)
 
@@ -138,10 +138,10 @@ def devices_listed_twice_in_a_roster(patch: pytest.MonkeyPatch) -> None:
 def two_rosters_joined(patch: pytest.MonkeyPatch) -> None:
     join = CellMember.join
 
-    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
+    def faulty_join(self: CellMember, request: steps.Join) -> steps.Sealed:
         assert self._secrets is not None
         self._secrets.roster = None
-        return join(self, said)
+        return join(self, request)
 
     patch.setattr(CellMember, "join", faulty_join)
 
@@ -156,10 +156,10 @@ def old_offers_accepted(patch: pytest.MonkeyPatch) -> None:
         before[offer] = self._secrets
         return offer
 
-    def faulty_join(self: CellMember, said: steps.Join) -> steps.Sealed:
-        for offer in roster_from_offers(said.roster).offers:
+    def faulty_join(self: CellMember, request: steps.Join) -> steps.Sealed:
+        for offer in roster_from_offers(request.roster).offers:
             self._secrets = self.__dict__["before"].get(offer, self._secrets)
-        return join(self, said)
+        return join(self, request)
 
     patch.setattr(CellMember, "begin", faulty_begin)
     patch.setattr(CellMember, "join", faulty_join)
@@ -191,7 +191,7 @@ def rounds_begun_by_few_members(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("begins_with_few_members")
 def readies_not_verified(patch: pytest.MonkeyPatch) -> None:
-    def faulty_check_ready(self: CellMember, said: steps.Mask) -> tuple[int, bytes]:
+    def faulty_check_ready(self: CellMember, request: steps.Mask) -> tuple[int, bytes]:
         secrets, roster = self._secrets_and_roster()
         return len(roster), secrets.h
 
@@ -234,10 +234,10 @@ def sums_opened_by_few_members(patch: pytest.MonkeyPatch) -> None:
 def stands_counted_twice(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
-        distinct = {stand.owner: stand for stand in said.stands}
+    def faulty_reveal(self: CellMember, request: steps.Reveal) -> steps.Revealed:
+        distinct = {stand.owner: stand for stand in request.stands}
         with pytest.MonkeyPatch.context() as inner:
-            if len(said.stands) >= self._cell.opening_threshold(8):
+            if len(request.stands) >= self._cell.opening_threshold(8):
                 inner.setattr(Cell, "opening_threshold", lambda *_: 1)
             return reveal(self, steps.Reveal(tuple(distinct.values())))
 
@@ -248,10 +248,10 @@ def stands_counted_twice(patch: pytest.MonkeyPatch) -> None:
 def stands_not_verified(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, request: steps.Reveal) -> steps.Revealed:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self, "_verify_signature", lambda _: None)
-            return reveal(self, said)
+            return reveal(self, request)
 
     patch.setattr(CellMember, "reveal", faulty_reveal)
 
@@ -260,12 +260,12 @@ def stands_not_verified(patch: pytest.MonkeyPatch) -> None:
 def stand_contents_ignored(patch: pytest.MonkeyPatch) -> None:
     reveal = CellMember.reveal
 
-    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, request: steps.Reveal) -> steps.Revealed:
         assert self._secrets is not None
         stand = self._secrets.stand
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(cell_member, "decode_body", lambda *_: stand)
-            return reveal(self, said)
+            return reveal(self, request)
 
     patch.setattr(CellMember, "reveal", faulty_reveal)
 
@@ -275,10 +275,10 @@ def survivors_chosen_by_other_members(patch: pytest.MonkeyPatch) -> None:
     """Reveal shares for any set that enough members confirm, whichever set this member confirmed itself."""
     reveal = CellMember.reveal
 
-    def faulty_reveal(self: CellMember, said: steps.Reveal) -> steps.Revealed:
+    def faulty_reveal(self: CellMember, request: steps.Reveal) -> steps.Revealed:
         assert self._secrets is not None
-        self._secrets.stand = decode_body(said.stands[0], Stand)
-        return reveal(self, said)
+        self._secrets.stand = decode_body(request.stands[0], Stand)
+        return reveal(self, request)
 
     patch.setattr(CellMember, "reveal", faulty_reveal)
 
@@ -323,10 +323,10 @@ def masks_added_by_both(patch: pytest.MonkeyPatch) -> None:
 def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
     agree = CellMember.agree
 
-    def faulty_agree(self: CellMember, said: steps.Agree) -> Ready | steps.Unfit:
+    def faulty_agree(self: CellMember, request: steps.Agree) -> Ready | steps.Unfit:
         assert self._secrets is not None
         self._secrets.h = b""
-        return agree(self, said)
+        return agree(self, request)
 
     patch.setattr(CellMember, "agree", faulty_agree)
     patch.setattr(
@@ -336,8 +336,8 @@ def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("takes_a_vector_unpaid")
 def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
-    def faulty_mask(self: CellContext, said: steps.Mask) -> steps.Vector | None:
-        members, h = self.member.check_ready(said)
+    def faulty_mask(self: CellContext, request: steps.Mask) -> steps.Vector | None:
+        members, h = self.member.check_ready(request)
         part = self.mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
         masked = self.member.mask(part, self.mechanism.width(members))
         try:
@@ -351,16 +351,20 @@ def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("takes_more_than_is_paid_for")
 def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
-    def faulty_mask(self: CellContext, said: steps.Mask) -> steps.Vector:
-        members, h = self.member.check_ready(said)
+    def faulty_mask(self: CellContext, request: steps.Mask) -> steps.Vector:
+        members, h = self.member.check_ready(request)
         self.ledger.charge(h, self.mechanism.event(members))
         part = self.mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
         return self.member.mask(part, self.mechanism.width(members))
 
     answered = CellContext._dispatch
 
-    def faulty_dispatch(self: CellContext, said: Any) -> Any:
-        return self.member.begin(said.slot, said.point) if isinstance(said, steps.Begin) else answered(self, said)
+    def faulty_dispatch(self: CellContext, request: Any) -> Any:
+        return (
+            self.member.begin(request.slot, request.point)
+            if isinstance(request, steps.Begin)
+            else answered(self, request)
+        )
 
     patch.setattr(CellContext, "_mask", faulty_mask)
     patch.setattr(CellContext, "_dispatch", faulty_dispatch)
@@ -390,7 +394,7 @@ def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
 def unmasked_part_stored(patch: pytest.MonkeyPatch) -> None:
     masked = CellContext._mask
 
-    def faulty_mask(self: CellContext, said: steps.Mask) -> steps.Vector | None:
+    def faulty_mask(self: CellContext, request: steps.Mask) -> steps.Vector | None:
         apply, made = CellMechanism.apply, []
 
         def faulty_apply(*arguments: Any) -> NDArray[np.int64]:
@@ -403,7 +407,7 @@ def unmasked_part_stored(patch: pytest.MonkeyPatch) -> None:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(CellMechanism, "apply", faulty_apply)
             inner.setattr(cell_context, "StoredRelease", store_unmasked_part)
-            return masked(self, said)
+            return masked(self, request)
 
     patch.setattr(CellContext, "_mask", faulty_mask)
 
@@ -434,12 +438,12 @@ def nothing_clipped(patch: pytest.MonkeyPatch) -> None:
 def stands_signed_before_the_vector(patch: pytest.MonkeyPatch) -> None:
     survive = CellMember.survive
 
-    def faulty_survive(self: CellMember, said: steps.Survive) -> Stand:
+    def faulty_survive(self: CellMember, request: steps.Survive) -> Stand:
         secrets = self._secrets
         assert secrets is not None
         if not secrets.is_masked:
             secrets.is_masked, secrets.members, secrets.h = True, tuple(range(8)), bytes(32)
-        return survive(self, said)
+        return survive(self, request)
 
     patch.setattr(CellMember, "survive", faulty_survive)
 
@@ -466,7 +470,7 @@ def openings_not_verified(patch: pytest.MonkeyPatch) -> None:
         return VerifiedOpening(opening, roster, h, decode_body(opening.stands[0], Stand).survivors)
 
     def faulty_verify_vectors(self: Knowledge, verified: Any, given: Any) -> Any:
-        return {verified.roster.owners.index(one.said.owner): one for one in given}
+        return {verified.roster.owners.index(one.statement.owner): one for one in given}
 
     patch.setattr(knowledge, "verify_opening", faulty_verify_opening)
     patch.setattr(Knowledge, "_verify_vectors", faulty_verify_vectors)
@@ -476,7 +480,7 @@ def openings_not_verified(patch: pytest.MonkeyPatch) -> None:
 def single_answers_believed(patch: pytest.MonkeyPatch) -> None:
     def faulty_find_agreed_knowledge(self: Knowledge, votes: Any) -> Any:
         one = next(iter(votes.values()))
-        return decode_body(one.said, Knows), self.decode_numerator(one.numerator)
+        return decode_body(one.statement, Knows), self.decode_numerator(one.numerator)
 
     patch.setattr(Knowledge, "find_agreed_knowledge", faulty_find_agreed_knowledge)
 
@@ -517,8 +521,8 @@ def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
 
     def faulty_record_accusation(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
         state = record_accusation(self, state, sender, statement)
-        said = decode_body(statement, Doubt)
-        return self._strike_off(state, said.accused, said.why, f"reported by {sender}")
+        doubt = decode_body(statement, Doubt)
+        return self._strike_off(state, doubt.accused, doubt.why, f"reported by {sender}")
 
     patch.setattr(Dishonesty, "record_accusation", faulty_record_accusation)
 
@@ -534,9 +538,9 @@ def expiry_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _without_threshold(step: Callable[..., Any]) -> Callable[..., Any]:
-    def lenient(self: CellMember, said: Any) -> Any:
+    def lenient(self: CellMember, request: Any) -> Any:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(Cell, "opening_threshold", lambda *_: 1)
-            return step(self, said)
+            return step(self, request)
 
     return lenient

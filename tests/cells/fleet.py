@@ -108,11 +108,11 @@ class Party:
         answer = self.vault.step(CellQuery(LEARNER, steps.encode_step(step)))
         if isinstance(answer, Refused):
             raise SaidNo(f"{answer.reason}: {answer.explanation}")
-        said = steps.decode_answer(answer.payload)
-        if isinstance(said, steps.Unfit) and kind is not steps.Unfit:
-            raise SaidNo(f"shares of {said.dealers} do not fit")
-        assert isinstance(said, kind)
-        return said
+        decoded = steps.decode_answer(answer.payload)
+        if isinstance(decoded, steps.Unfit) and kind is not steps.Unfit:
+            raise SaidNo(f"shares of {decoded.dealers} do not fit")
+        assert isinstance(decoded, kind)
+        return decoded
 
     def offer(self, slot: int = 0) -> Statement:
         return signed(self.name, self.ask(steps.Begin(slot, b""), Offer))
@@ -168,8 +168,8 @@ class Round:
 
     def join(self, places: Sequence[int] | None = None) -> "Round":
         for place in range(len(self.parties)) if places is None else places:
-            said = self.parties[place].ask(steps.Join(self.roster.statements), steps.Sealed)
-            self.sealed[place], self.trees[place] = said.sealed, ShareTree(said.leaves)
+            decoded = self.parties[place].ask(steps.Join(self.roster.statements), steps.Sealed)
+            self.sealed[place], self.trees[place] = decoded.sealed, ShareTree(decoded.leaves)
         return self
 
     def agree_for(self, place: int, members: Sequence[int] | None = None) -> steps.Agree:
@@ -197,14 +197,14 @@ class Round:
         if not self.readies:
             self.agree()
         for place in self.members if places is None else places:
-            said = self.parties[place].ask(self.go, steps.Vector)
-            assert said.statement.round == self.h
-            self.vectors[place] = said.vector
+            decoded = self.parties[place].ask(self.go, steps.Vector)
+            assert decoded.statement.round == self.h
+            self.vectors[place] = decoded.vector
         return self
 
     def stand(self, place: int, survivors: Sequence[int]) -> Statement:
-        said = self.parties[place].ask(steps.Survive(tuple(survivors)), Stand)
-        return signed(self.roster.owners[place], said)
+        decoded = self.parties[place].ask(steps.Survive(tuple(survivors)), Stand)
+        return signed(self.roster.owners[place], decoded)
 
     def reveal(self, place: int, stands: Sequence[Statement]) -> steps.Revealed:
         return self.parties[place].ask(steps.Reveal(tuple(stands)), steps.Revealed)

@@ -128,7 +128,7 @@ class Liar(Cells):
         for effect in effects:
             if isinstance(effect, Send | Reply) and isinstance(effect.message, CellMessage):
                 recipient = effect.recipient if isinstance(effect, Send) else ""
-                content = self.lie(state, effect.message.said, recipient)
+                content = self.lie(state, effect.message.content, recipient)
                 if content is None:
                     continue
                 effect = replace(effect, message=CellMessage(content))
@@ -162,10 +162,10 @@ class ForgesResults(Liar):
 
     def _handle_message(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
         """Answer a request for masked vectors with forged ones."""
-        if isinstance(message.said, Want):
+        if isinstance(message.content, Want):
             forger = self._forger(state, seed=0)
             width = self.consumer.bytes_per_element(len(state.peers) + 1)
-            return state, [Reply(CellMessage(forger.vectors(message.said, self.consumer.size * width)))]
+            return state, [Reply(CellMessage(forger.vectors(message.content, self.consumer.size * width)))]
         return super()._handle_message(state, sender, message)
 
 
@@ -261,7 +261,7 @@ class NamesTwoSets(Liar):
         """Omit the last survivor, for half of the members."""
         if not isinstance(content, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
             return content
-        named = decode_body(content.said, Named)
+        named = decode_body(content.statement, Named)
         return Survived(self._sign_without_certificate(Named(named.round, named.survivors[:-1])))
 
 

@@ -111,13 +111,13 @@ class ObservedVault:
     def step(self, query: CellQuery) -> CellAnswer | Refused:
         answer = self.vault.step(query)
         if isinstance(answer, CellAnswer):
-            said = steps.decode_answer(answer.payload)
-            if isinstance(said, steps.Sealed):
+            decoded = steps.decode_answer(answer.payload)
+            if isinstance(decoded, steps.Sealed):
                 assert not self._provenance.revoked & self._roster(), "a revoked device in a roster"
-            elif isinstance(said, Stand):
-                assert self._stand in (None, said) or self._stand.round != said.round, "stood for two sets"
-                self._stand = said
-            elif isinstance(said, steps.Revealed):
+            elif isinstance(decoded, Stand):
+                assert self._stand in (None, decoded) or self._stand.round != decoded.round, "stood for two sets"
+                self._stand = decoded
+            elif isinstance(decoded, steps.Revealed):
                 assert self._stand is not None
                 self._seen.record_reveal(self.vault, self._stand)
         return answer

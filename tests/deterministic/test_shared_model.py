@@ -134,7 +134,7 @@ def test_without_noise_the_model_equals_centralised_descent(order: str) -> None:
     assert all(found.forks == found.lost_updates == 0 for found in list_states(devices))
     writers = {}
     for event in trace.document()["events"]:
-        if event["event"] == "send" and event["message"]["said"] == "announced":
+        if event["event"] == "send" and event["message"]["type"] == "announced":
             writers[event["message"]["step"]] = event["message"]["writer"]
     blocks = {device.id: records_by_block(device) for device in devices}
     centralised, blocks_used = np.zeros(KERNEL.size), dict.fromkeys(writers.values(), 0)
@@ -231,7 +231,7 @@ def test_the_same_seed_yields_the_same_trace() -> None:
         run(make_devices(4, epsilon=2.0), 60.0, ROUGH, trace)
         documents.append(trace.document())
     assert documents[0] == documents[1]
-    assert any(event.get("message", {}).get("said") == "model" for event in documents[0]["events"])
+    assert any(event.get("message", {}).get("type") == "model" for event in documents[0]["events"])
 
 
 def test_models_are_rounded_to_float32() -> None:

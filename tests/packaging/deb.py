@@ -80,9 +80,9 @@ def install(walk: Walk, hub: Machine, kitchen: Machine, attic: Machine, series: 
     """Turn three clean machines into three devices of a fleet."""
     with step("the package installs on a machine that has nothing"):
         begun = time.monotonic()
-        said = walk.run("hub", "apt-get install")
+        output = walk.run("hub", "apt-get install")
         print(f"    installed in {time.monotonic() - begun:.1f} s")
-        check("sottovoce fleet join --token -" in said, "installing says the next command")
+        check("sottovoce fleet join --token -" in output, "installing says the next command")
         compiled(hub, series)
         for unit in UNITS:
             check(property_of(hub, unit, "UnitFileState") == "enabled", f"{unit} starts with the machine")
@@ -270,8 +270,8 @@ def fed(kitchen: Machine) -> None:
 
 def purged(walk: Walk, kitchen: Machine, attic: Machine, before: set[str]) -> None:
     with step("kitchen is purged, and the ledger stays"):
-        said = walk.run("kitchen", "apt-get purge")
-        check("the ledger stays" in said and "a second time" in said, "and it says why")
+        output = walk.run("kitchen", "apt-get purge")
+        check("the ledger stays" in output and "a second time" in output, "and it says why")
         left = sorted(files(kitchen) - before)
         for path in left:
             print(f"    left: {path}")

@@ -51,8 +51,8 @@ class Pace:
 
     @classmethod
     def of(cls, machine: Machine, seconds: float) -> "Pace":
-        said = machine.sh(f"/usr/lib/sottovoce/bin/python3 -I - {seconds}", stdin=_PACED)
-        cycles, received, slowest, rss = json.loads(said)
+        output = machine.sh(f"/usr/lib/sottovoce/bin/python3 -I - {seconds}", stdin=_PACED)
+        cycles, received, slowest, rss = json.loads(output)
         return cls(cycles / seconds, received / seconds, slowest, rss)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def outlives(machine: Machine, words: str, strangers: AbstractContextManager[obj
     """Check that the device continues as before while strangers attack its machine."""
     with step(words):
         quiet = Pace.of(machine, 20.0)
-        before, said, pids = Ledger.of(machine), lines(machine), processes(machine)
+        before, line_count, pids = Ledger.of(machine), lines(machine), processes(machine)
         print(f"    before: {quiet}")
         with strangers:
             time.sleep(2.0)
@@ -88,7 +88,7 @@ def outlives(machine: Machine, words: str, strangers: AbstractContextManager[obj
         check(pace.slowest < STATUS_SECONDS, f"its status answers within {pace.slowest:.2f} s")
         check(pace.rss_mib < MEMORY_MIB, f"it holds {pace.rss_mib:.0f} MiB")
         check(processes(machine) == pids, "nothing was started again")
-        more = lines(machine) - said
+        more = lines(machine) - line_count
         check(more < LINES, f"{more} lines in its log")
         before.goes_on_in(Ledger.of(machine), "the ledger", STEPS)
 

@@ -118,8 +118,8 @@ def test_two_devices_learn_together(machine: Path) -> None:
             answer = status(state)
             print(answer["cycle"], answer["traffic"], answer["privacy"]["spent_epsilon"])
             assert answer["privacy"]["charges"] == answer["privacy"]["releases"] == STEPS
-        said = sottovoce(machine, "agent", "status", "--why", "--config", f"{HOME}/one.toml")
-        assert ids[0] in said
+        output = sottovoce(machine, "agent", "status", "--why", "--config", f"{HOME}/one.toml")
+        assert ids[0] in output
         assert "spent" in sottovoce(machine, "ledger", "show", "--state", f"{HOME}/one")
 
 

@@ -88,12 +88,12 @@ def main() -> int:
         plan = Plan(days=asked.days, epsilon=asked.epsilon, seed=asked.seed)
         outcome = Year(homes(asked.homes, asked.days, asked.seed), Path(directory), plan).run()
     asked.out.mkdir(parents=True, exist_ok=True)
-    said = f"{table(outcome)}\n\n{costs(outcome)}\n"
-    (asked.out / "year.md").write_text(said)
+    page = f"{table(outcome)}\n\n{costs(outcome)}\n"
+    (asked.out / "year.md").write_text(page)
     months = [{name: one.mean(name) for name in NAMES} for one in outcome.months]
     (asked.out / "year.json").write_text(json.dumps({"months": months, "spent": outcome.spent, "steps": outcome.steps}))
     drawn(outcome, asked.out / "year.svg")
-    print(said)
+    print(page)
     print(
         f"{asked.homes} homes, ε = {asked.epsilon:g} a day, {outcome.cuts} power cuts, {outcome.messages} messages, "
         f"steps {min(outcome.steps)} to {max(outcome.steps)}, ε of the day charged most {max(outcome.spent):.4f}, "

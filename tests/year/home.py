@@ -165,7 +165,7 @@ class Home:
                 continue  # this reading is missing
             at = float(self._first * DAY + place * HALF_HOUR)
             energy = {"import": {"cumulative": (self._counter[place] - self._before) / 1000}}
-            said = {
+            reading = {
                 "electricitymeter": {
                     "timestamp": np.datetime64(int(at), "s").item().isoformat() + "Z",
                     "energy": energy,
@@ -173,7 +173,7 @@ class Home:
             }
             with suppress(MessageRefused):  # of a meter that was replaced: the feed says when it believes it
                 kept += self._meter.process(
-                    Arrival("glow/house/SENSOR/electricitymeter", json.dumps(said).encode(), False, at, at)
+                    Arrival("glow/house/SENSOR/electricitymeter", json.dumps(reading).encode(), False, at, at)
                 )
         self._windows.write(kept, {})
 

@@ -12,7 +12,7 @@ import time
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from sottovoce.door import PrivacyStatement, Refused
 from sottovoce.task import LARGEST_SIGNED
@@ -68,7 +68,7 @@ class AskStep(Message, frozen=True):
 
     vault: Link
     learner: Name
-    said: bytes
+    payload: bytes = field(name="said")
 
 
 class AskSpending(Message, frozen=True):
@@ -129,7 +129,7 @@ class Stepped(Message, frozen=True):
     """The answer to a step of a secure sum."""
 
     query_id: Link
-    said: bytes
+    payload: bytes = field(name="said")
     simulated: bool
 
 

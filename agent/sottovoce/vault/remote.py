@@ -178,7 +178,7 @@ class RemoteVault:
             return reply.refused
         if not isinstance(reply, protocol.Stepped) or reply.query_id != query.id:
             self._raise_unexpected(reply)
-        return CellAnswer(reply.query_id, reply.said, reply.simulated)
+        return CellAnswer(reply.query_id, reply.payload, reply.simulated)
 
     def close(self) -> None:
         """Stop waiting for the vault. The vault still stores the answer in progress."""

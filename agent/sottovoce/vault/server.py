@@ -197,7 +197,7 @@ class VaultServer:
                 return self._take_up(document)
             case protocol.Ask():
                 return self._answer_query(question)
-            case protocol.AskStep(learner=learner, said=step):
+            case protocol.AskStep(learner=learner, payload=step):
                 answer = vault.step(CellQuery(learner, step))
                 if isinstance(answer, Refused):
                     return protocol.Denied(answer)

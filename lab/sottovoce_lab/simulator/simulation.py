@@ -294,7 +294,7 @@ class Simulation:
 def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
     """Return facts about a vault's answer, for the observer."""
     if isinstance(answer, CellAnswer):
-        return {"said": answer.payload.hex()}
+        return {"payload": answer.payload.hex()}
     if isinstance(answer, Refused):
         return {"refused": answer.reason}
     return {"value": answer.value.tolist(), "grid_step": answer.step}

@@ -82,13 +82,13 @@ def test_below_a_ceiling_steps_are_a_device_s_own_setting() -> None:
 
 
 def test_explicit_defaults_and_omitted_keys_are_equal() -> None:
-    said = (
+    keys = (
         ("data", "transform", "squash(1), centre,unit,bias(0.3)"),
         ("learner", "model", "softmax"),
         ("learner", "step_size", 20.0),
         ("privacy", "unit", "record"),
     )
-    assert build_task(config(*said)).digest == build_task(config()).digest
+    assert build_task(config(*keys)).digest == build_task(config()).digest
 
 
 def test_names_cover_all_columns_or_none() -> None:
@@ -166,7 +166,7 @@ def test_any_single_difference_is_detected_and_shown_on_one_line(
     assert same == (own.digest == other.digest)
     result = read(own.canonical).differences(read(other.canonical))
     assert len(result) == (0 if same else 1)
-    assert all(said.isprintable() and len(said) < 400 for said in result)
+    assert all(keys.isprintable() and len(keys) < 400 for keys in result)
 
 
 @given(raw=st.binary(max_size=200))

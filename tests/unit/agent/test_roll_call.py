@@ -15,19 +15,19 @@ from sottovoce.transport import DeliveryFailed, Peer
 
 DIGEST = bytes(range(32))
 TASK = DIGEST.hex()
-Said = bytes | Exception | None
+PeerAnswer = bytes | Exception | None
 
 
 class Carrier:
     """Peers that give prescribed answers; None: never an answer."""
 
-    def __init__(self, said: dict[str, Said]) -> None:
-        self.said = said
+    def __init__(self, answers: dict[str, PeerAnswer]) -> None:
+        self.answers = answers
         self.asked: list[tuple[str, bytes]] = []
 
     async def deliver(self, peer: Peer, raw: bytes, timeout: float) -> bytes:  # noqa: ASYNC109 - as a transport has it
         self.asked.append((peer.id, raw))
-        result = self.said[peer.id]
+        result = self.answers[peer.id]
         if result is None:
             await asyncio.Event().wait()
         if isinstance(result, Exception):
@@ -36,14 +36,14 @@ class Carrier:
         return result
 
 
-def part(said: dict[str, Said] | None = None, epoch: int = 0, *, behind: bool = False) -> RollCall:
-    carrier: Any = Carrier(said or {})
+def part(answers: dict[str, PeerAnswer] | None = None, epoch: int = 0, *, behind: bool = False) -> RollCall:
+    carrier: Any = Carrier(answers or {})
     tasks: Any = SimpleNamespace(
         fleet_tasks=SimpleNamespace(epoch=epoch, is_behind=behind), own_task=SimpleNamespace(digest=DIGEST)
     )
     messenger = Messenger(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
     roll_call = RollCall(messenger, tasks)
-    roll_call.attach({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
+    roll_call.attach({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.answers else None)
     return roll_call
 
 
@@ -73,7 +73,7 @@ async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
     monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 0.05)
     well = json.encode(Condition("0.1.0", 2, "well", TASK))
     later = json.encode({"release": "9.9", "epoch": 2, "health": "drowsy", "mood": "blue", "task": TASK})
-    answers: dict[str, Said] = {
+    answers: dict[str, PeerAnswer] = {
         "well": well,
         "later": later,
         "silent": None,
@@ -97,7 +97,7 @@ async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
 async def test_a_large_absent_fleet_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.agent.roll_call._TOTAL_SECONDS", 0.1)
     monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 600.0)
-    answers: dict[str, Said] = dict.fromkeys(map(str, range(300)))
+    answers: dict[str, PeerAnswer] = dict.fromkeys(map(str, range(300)))
     roll_call = part(answers)
     assert await roll_call.collect_conditions(answers) == {}
     carrier: Any = roll_call._messenger.transport

@@ -71,15 +71,18 @@ def test_the_broker_uses_the_generated_files(services: dict[str, Any]) -> None:
 
 
 def test_documented_environment_variables_are_the_ones_read(services: dict[str, Any]) -> None:
-    fleet, said = services["fleet"]["environment"], defaults()
+    fleet, environment = services["fleet"]["environment"], defaults()
     assert services["results"]["environment"] == fleet
     request = ContainerSettings.read({name: str(value) for name, value in fleet.items()})
     assert request == ContainerSettings.read({}), "compose.yaml repeats the defaults"
-    assert ContainerSettings.read(said) == request
-    assert int(said["CLEAN"]) + int(said["FAULTY"]) == request.options.agents
-    assert (services["agent"]["scale"], services["faulty-agent"]["scale"]) == (int(said["CLEAN"]), int(said["FAULTY"]))
-    assert services["faulty-agent"]["environment"]["SOTTOVOCE_FAULTS"] == said["FAULTS"]
-    assert services["agent"]["mem_limit"] == said["MEMORY"]
+    assert ContainerSettings.read(environment) == request
+    assert int(environment["CLEAN"]) + int(environment["FAULTY"]) == request.options.agents
+    assert (services["agent"]["scale"], services["faulty-agent"]["scale"]) == (
+        int(environment["CLEAN"]),
+        int(environment["FAULTY"]),
+    )
+    assert services["faulty-agent"]["environment"]["SOTTOVOCE_FAULTS"] == environment["FAULTS"]
+    assert services["agent"]["mem_limit"] == environment["MEMORY"]
 
 
 def test_built_stages_and_mounted_paths_exist(services: dict[str, Any], containerfile: str) -> None:

@@ -127,9 +127,9 @@ def test_a_certificate_is_verified_once_and_compared_with_the_clock_at_every_cal
     with pytest.raises(IdentityError):
         trust.authenticate(other.tls_cert_pem.replace(b"A", b"B", 1))
     beyond = {"expired": other.not_after + timedelta(seconds=1), "before": datetime(2020, 1, 1, tzinfo=UTC)}
-    for said, moment in beyond.items():
+    for words, moment in beyond.items():
         monkeypatch.setattr(trust_module, "datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
-        with pytest.raises(IdentityError, match=said):
+        with pytest.raises(IdentityError, match=words):
             trust.authenticate(other.tls_cert_pem)
 
 

@@ -16,10 +16,10 @@ from tests.cells.liars import Forger
 from tests.cells.world import World
 
 
-def _deliver(cells: Cells, state: CellState, liar: str, said: AnyContent) -> CellState:
+def _deliver(cells: Cells, state: CellState, liar: str, content: AnyContent) -> CellState:
     """Hand a message to the learner, and return the state after it."""
     with contextlib.suppress(MessageRefused):
-        state, _ = cells.on(state, Received(liar, CellMessage(said)), 0.0)
+        state, _ = cells.on(state, Received(liar, CellMessage(content)), 0.0)
     return state
 
 

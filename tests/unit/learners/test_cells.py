@@ -245,7 +245,7 @@ def test_requests_are_answered_and_invalid_answers_refused() -> None:
     (reply,) = effects
     assert isinstance(reply, Reply)
     assert isinstance(reply.message, CellMessage)
-    known = reply.message.said
+    known = reply.message.content
     assert isinstance(known, Known)
     with pytest.raises(MessageRefused, match="a different model"):
         cells.on(
@@ -277,8 +277,8 @@ def _known(name: str, number: int) -> Known:
     _, (reply,) = knower.on(state, Received("agent-0", CellMessage(Seek(0))), 0.0)
     assert isinstance(reply, Reply)
     assert isinstance(reply.message, CellMessage)
-    assert isinstance(reply.message.said, Known)
-    return reply.message.said
+    assert isinstance(reply.message.content, Known)
+    return reply.message.content
 
 
 def test_an_opened_sum_is_fetched_from_any_device_that_has_it() -> None:

@@ -359,8 +359,8 @@ def test_a_peer_that_cannot_list_its_contributions_is_sent_everything_again_peri
         sent += [cycle] if hand.on(TICK).all(Send) else []
         hand.on(Delivered("a"))
     assert sent[:3] == [0, 1, 64]
-    said = Hand("a", steps=0).on(Received("a", message(contribution("b", 1.0, 0.0), b=1)))
-    assert not [cycle for cycle in range(200) if said.on(TICK).all(Send)]
+    hand = Hand("a", steps=0).on(Received("a", message(contribution("b", 1.0, 0.0), b=1)))
+    assert not [cycle for cycle in range(200) if hand.on(TICK).all(Send)]
 
 
 def test_a_task_with_fewer_steps_starts_again_from_the_ledger() -> None:

@@ -149,10 +149,10 @@ def test_an_impossible_export_states_the_reason() -> None:
         export_model(PublicModel("mlp", parameters(5), FEATURES, 3, 4), (), None, facts())
 
 
-@pytest.mark.parametrize("said", ["", "[]", "{}", "[" * 100_000, '{"transform": 3}'])
-def test_a_file_s_own_description_is_not_trusted(said: str) -> None:
+@pytest.mark.parametrize("description", ["", "[]", "{}", "[" * 100_000, '{"transform": 3}'])
+def test_a_file_s_own_description_is_not_trusted(description: str) -> None:
     model = export_model(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
-    model.metadata_props[0].value = said
+    model.metadata_props[0].value = description
     with pytest.raises(ConfigError, match="file: the model's description cannot be read"):
         Inference(forward_bytes(model.SerializeToString(), "file"), "file")
 

@@ -62,7 +62,7 @@ def make_contribution(**fields: object) -> contributions_pb2.Contribution:
 
 
 @pytest.mark.parametrize(
-    "said, reason",
+    "fields, reason",
     [
         ({"ranks": [1, 2], "steps": [1]}, "shape"),
         ({"contributions": [make_contribution(steps=0)]}, "range"),
@@ -78,8 +78,8 @@ def make_contribution(**fields: object) -> contributions_pb2.Contribution:
         ({"ranks": range(1026), "steps": range(1026)}, "shape"),
     ],
 )
-def test_impossible_messages_are_refused(said: dict[str, object], reason: str) -> None:
-    payload = contributions_pb2.Contributions(**said).SerializeToString()  # type: ignore[arg-type]
+def test_impossible_messages_are_refused(fields: dict[str, object], reason: str) -> None:
+    payload = contributions_pb2.Contributions(**fields).SerializeToString()  # type: ignore[arg-type]
     with pytest.raises(MessageRefused) as exc_info:
         decode(TYPE, payload)
     assert exc_info.value.reason == reason

@@ -133,17 +133,17 @@ class Gathering:
             return leading
         offer = sha256(roster.statements[position].body).digest()
         deal = Deal(roster.digest, len(roster), offer, ShareTree(shared.leaves).root)
-        if self._verify_body(roster, position, shared.said, Deal) != deal:
+        if self._verify_body(roster, position, shared.statement, Deal) != deal:
             raise MessageRefused("cell", "a member signed shares that differ from those that it submitted")
         return replace(leading, dealt={**leading.dealt, position: shared})
 
     def _store_vector(self, leading: Leading, roster: Roster, position: int, given: Given) -> LeaderUpdate:
         """Store a masked vector. Report the member if it signed two vectors or sent one that it did not sign."""
-        if self._verify_body(roster, position, given.said, Masked).round != leading.round:
+        if self._verify_body(roster, position, given.statement, Masked).round != leading.round:
             return LeaderUpdate(leading)
         previous = leading.vectors.get(position)
-        if previous is not None and previous.said.body != given.said.body:
-            statements = (with_credential(roster, previous.said), with_credential(roster, given.said))
+        if previous is not None and previous.statement.body != given.statement.body:
+            statements = (with_credential(roster, previous.statement), with_credential(roster, given.statement))
             return LeaderUpdate(leading, proofs=(Equivocation(*statements),))
         try:
             check_vector(given, leading.round, self._size * self._bytes_per_element(len(roster)))
@@ -157,7 +157,7 @@ class Gathering:
     ) -> LeaderUpdate:
         """Store shares that match their dealers' commitments. Report the member if it reveals any other share."""
         revealed, gone = content.revealed, leading.gone
-        shown = self._verify_body(roster, position, content.said, Shown)
+        shown = self._verify_body(roster, position, content.statement, Shown)
         if shown.round != leading.round:
             return LeaderUpdate(leading)
         dealers = (tuple(share.dealer for share in revealed.seeds), tuple(share.dealer for share in revealed.mask_keys))
@@ -166,7 +166,7 @@ class Gathering:
                 leading, lies=((roster.owners[position], "revealed shares other than those requested"),)
             )
         if find_false_share(position, revealed, leading.members, leading.roots) is not None:
-            statement = with_credential(roster, content.said)
+            statement = with_credential(roster, content.statement)
             proof = FalseShare(statement, revealed, roster.digest, leading.members, leading.roots)
             return LeaderUpdate(leading, proofs=(proof,))
         return LeaderUpdate(replace(leading, revealed={**leading.revealed, position: revealed}))

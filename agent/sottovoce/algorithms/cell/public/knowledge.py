@@ -99,15 +99,17 @@ class Knowledge:
     def _verify_vectors(self, verified: VerifiedOpening, vectors: tuple[Given, ...]) -> dict[int, Given]:
         roster, accepted = verified.roster, {}
         for vector in vectors:
-            if vector.said.owner not in roster.owners:
+            if vector.statement.owner not in roster.owners:
                 raise FalseStatement("cell", "a masked vector comes from a device that is not a member of the round")
-            position = roster.owners.index(vector.said.owner)
+            position = roster.owners.index(vector.statement.owner)
             if position in verified.survivors:
                 check_vector(
                     vector, verified.round, self._consumer.size * self._consumer.bytes_per_element(len(roster))
                 )
                 try:
-                    self._provenance.verify(replace(vector.said, credential=roster.statements[position].credential))
+                    self._provenance.verify(
+                        replace(vector.statement, credential=roster.statements[position].credential)
+                    )
                 except MessageRefused as error:
                     raise FalseStatement("provenance", str(error)) from error
                 accepted[position] = vector
@@ -131,21 +133,21 @@ class Knowledge:
         Raises:
             MessageRefused: if the device did not sign it, or is not currently in the fleet.
         """
-        if known.said.owner != sender:
+        if known.statement.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
         self.decode_numerator(known.numerator)
-        body = decode_body(known.said, Knows)
+        body = decode_body(known.statement, Knows)
         if body.numerator != sha256(known.numerator).digest():
             raise MessageRefused("cell", "a device signed values other than those it sends")
-        self._provenance.admit(known.said)
+        self._provenance.admit(known.statement)
         return body
 
     def find_agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
         """Return the knowledge on which enough devices agree: as many as it takes to open the smallest cell."""
-        bodies = [vote.said.body for vote in votes.values()]
+        bodies = [vote.statement.body for vote in votes.values()]
         for vote in votes.values():
-            if bodies.count(vote.said.body) >= self._cell.opening_threshold(self._cell.least):
-                return decode_body(vote.said, Knows), self.decode_numerator(vote.numerator)
+            if bodies.count(vote.statement.body) >= self._cell.opening_threshold(self._cell.least):
+                return decode_body(vote.statement, Knows), self.decode_numerator(vote.numerator)
         return None
 
     def decode_numerator(self, raw: bytes) -> NDArray[np.int64]:
@@ -170,6 +172,6 @@ def check_vector(vector: Given, h: bytes, size: int) -> None:
     Raises:
         FalseStatement: if the vector has a different digest or length, or belongs to another round.
     """
-    masked = decode_body(vector.said, Masked)
+    masked = decode_body(vector.statement, Masked)
     if masked.round != h or masked.vector != sha256(vector.vector).digest() or len(vector.vector) != size:
         raise FalseStatement("cell", "a masked vector is not the one that its owner signed for this round")

@@ -101,8 +101,8 @@ class Leader:
             roster=roster,
             members=agreement.members,
             deals=deals,
-            round=decode_body(agreement.said, Lead).round,
-            lead=agreement.said,
+            round=decode_body(agreement.statement, Lead).round,
+            lead=agreement.statement,
             deputy=True,
         )
 
@@ -140,7 +140,7 @@ class Leader:
             return LeaderUpdate(leading)
         if len(members) < self._cell.opening_threshold(len(roster)):
             return _abort_round(roster)
-        deals = {member: dealt[member].said for member in members}
+        deals = {member: dealt[member].statement for member in members}
         h = round_digest(roster.digest, members, [decode_body(deal, Deal).root for deal in deals.values()])
         lead = self._sign(Lead(roster.digest, h))
         trees = [ShareTree(dealt[member].leaves) for member in members]

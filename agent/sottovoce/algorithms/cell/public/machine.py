@@ -203,7 +203,7 @@ class Cells:
                 return replace(state, peers=peers, outbox=queued), [Forget(peer) for peer in sorted(departed)]
             case Delivered(recipient, reply):
                 state, effects = send_next(state, recipient)
-                if isinstance(reply, CellMessage) and isinstance(reply.said, Result | Vectors | Known):
+                if isinstance(reply, CellMessage) and isinstance(reply.content, Result | Vectors | Known):
                     state, reply_effects = queue_sends(self._handle_message(state, recipient, reply))
                     effects += reply_effects
                 return state, effects
@@ -362,7 +362,7 @@ class Cells:
         return state, effects
 
     def _handle_message(self, state: CellState, sender: str, message: CellMessage) -> Step:
-        content = message.said
+        content = message.content
         state = replace(state, simulated=state.simulated or message.simulated)
         match content:
             case Result() | Vectors() | Known():
@@ -506,7 +506,7 @@ class Cells:
         own_body = body_bytes(knowledge_statement(state.slot, state.members, state.numerator))
         doubts = dict(state.doubts)
         for sender, known in votes.items():
-            if decode_body(known.said, Knows).slot == state.slot and known.said.body != own_body:
+            if decode_body(known.statement, Knows).slot == state.slot and known.statement.body != own_body:
                 description = f"contradicts this device about sum {state.slot}"
                 doubts[sender] = {**doubts.get(sender, {}), self._owner: description}
         return replace(state, doubts=doubts)
@@ -577,13 +577,13 @@ class Cells:
 
     def _handle_agreement(self, state: CellState, sender: str, roster: Roster, agreement: Agreed) -> Step:
         """Check every signature before asking the vault, so that a lie can be attributed to the leader or a dealer."""
-        lead = verify_body(self._provenance, roster, sender, agreement.said, Lead)
+        lead = verify_body(self._provenance, roster, sender, agreement.statement, Lead)
         if lead.roster != roster.digest:
             return state, []  # the agreement belongs to an earlier round
         roots = verify_roots(self._provenance, roster, agreement, lead)
         if roots is None:
             return self._dishonesty.record_lie(state, sender, "proposed an invalid round")
-        state, leading = replace(state, lead=agreement.said), state.leading.get(state.slot)
+        state, leading = replace(state, lead=agreement.statement), state.leading.get(state.slot)
         if self._owner in state.deputies and (leading is None or leading.deputy or leading.stage == "offers"):
             deputy = self._leader.new_deputy(roster, agreement, state.cycle)
             state = replace(state, leading={**state.leading, state.slot: deputy})

@@ -35,7 +35,7 @@ class Shared(Content, frozen=True):
 
     sealed: SealedShares
     leaves: Leaves
-    said: Statement
+    statement: Statement
 
 
 class Agreed(Content, frozen=True):
@@ -45,13 +45,13 @@ class Agreed(Content, frozen=True):
     sealed: SealedShares
     paths: Paths
     deals: Statements
-    said: Statement
+    statement: Statement
 
 
 class Readied(Content, frozen=True):
     """Message with the sender's confirmation that it is ready for the round that the leader signed."""
 
-    said: Statement
+    statement: Statement
     lead: Statement
 
 
@@ -79,19 +79,19 @@ class Given(Content, frozen=True):
     """Message with a masked vector and its signed digest, for the leader."""
 
     vector: bytes
-    said: Statement
+    statement: Statement
 
 
 class Survived(Content, frozen=True):
     """Message with the members whose vectors have arrived, from the leader."""
 
-    said: Statement
+    statement: Statement
 
 
 class SurvivorAck(Content, frozen=True, tag="Stood"):
     """Message with the sender's acknowledgement of the members whose vectors have arrived, for the leader."""
 
-    said: Statement
+    statement: Statement
     named: Statement
 
 
@@ -106,7 +106,7 @@ class SharesRevealed(Content, frozen=True, tag="Told"):
     """Message with the shares that open the sum and their signed digest, for the leader."""
 
     revealed: Revealed
-    said: Statement
+    statement: Statement
 
 
 class Result(Content, frozen=True):
@@ -132,7 +132,7 @@ class Vectors(Content, frozen=True):
 class Known(Content, frozen=True):
     """Message with the sender's signed sum, little-endian int64[P] in units of 2^-40, for a device that lags behind."""
 
-    said: Statement
+    statement: Statement
     numerator: bytes
 
 
@@ -145,7 +145,7 @@ class Exposed(Content, frozen=True):
 class Doubted(Content, frozen=True):
     """Message with the sender's signed accusation against another device, for all devices."""
 
-    said: Statement
+    statement: Statement
 
 
 class Seek(Content, frozen=True):
@@ -165,11 +165,11 @@ class CellMessage:
     """A secure-sum message.
 
     Attributes:
-        said: the message content.
+        content: the content.
         simulated: whether the message depends on a seeded noise stream; see Message.simulated.
     """
 
-    said: AnyContent
+    content: AnyContent
     simulated: bool = False
 
     kind: ClassVar[str] = "secure-sum/2"
@@ -177,7 +177,7 @@ class CellMessage:
     @property
     def encoded(self) -> bytes:
         """The content, encoded for the wire."""
-        return msgpack.encode(self.said)
+        return msgpack.encode(self.content)
 
     @property
     def value_count(self) -> int:
@@ -186,7 +186,7 @@ class CellMessage:
 
     def traced(self) -> dict[str, Any]:
         """Return the message as a JSON-serialisable dict; see Message.traced."""
-        return {"said": type(self.said).__name__.lower(), "content": self.encoded.hex()}
+        return {"type": type(self.content).__name__.lower(), "content": self.encoded.hex()}
 
 
 def decode_content(raw: bytes) -> AnyContent:

@@ -55,7 +55,7 @@ class HeadAnnounced:
 
     def traced(self) -> dict[str, Any]:
         """Return the message as a JSON-serialisable dict; see Message.traced."""
-        return {"said": "announced", "step": self.head.step, "writer": self.head.writer}
+        return {"type": "announced", "step": self.head.step, "writer": self.head.writer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ModelWanted:
 
     def traced(self) -> dict[str, Any]:
         """Return the message as a JSON-serialisable dict; see Message.traced."""
-        return {"said": "wanted"}
+        return {"type": "wanted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class SharedModelMessage:
     def traced(self) -> dict[str, Any]:
         """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {
-            "said": "model",
+            "type": "model",
             "step": self.head.step,
             "writer": self.head.writer,
             "parameters": self.parameters.tolist(),
