@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sottovoce.data import holdout, partition
+from sottovoce_lab.simulator.partition import holdout, partition
 
 labels = st.lists(st.integers(0, 4), max_size=60).map(lambda values: np.array(values, dtype=np.int64))
 agents = st.integers(1, 80)

@@ -1,8 +1,7 @@
-"""Record sources, public transforms of records, and the partition of records among devices."""
+"""Record sources, and public transforms of records."""
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
 from sottovoce.data.dataset import DataSet
-from sottovoce.data.partition import holdout, max_holders, one_record, partition
 from sottovoce.data.records import Records, add_identities, check_records
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
@@ -21,12 +20,8 @@ __all__ = [
     "apply",
     "centred_unit",
     "check_records",
-    "holdout",
     "load",
-    "max_holders",
-    "one_record",
     "parse",
-    "partition",
     "synthetic",
     "two_gaussians",
     "uniform_bounds",

@@ -5,25 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.data import (
-    Bounds,
-    DataSet,
-    Records,
-    apply,
-    holdout,
-    load,
-    one_record,
-    synthetic,
-    two_gaussians,
-    uniform_bounds,
-    width,
-)
+from sottovoce.data import Bounds, DataSet, Records, apply, load, synthetic, two_gaussians, uniform_bounds, width
 from sottovoce.errors import UsageError
 from sottovoce.kernels.one_vs_all import copies, targets
 from sottovoce.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
 
 from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.settings import Settings
+from sottovoce_lab.simulator.partition import holdout, one_record
 from sottovoce_lab.simulator.simulated_records import simulate
 from sottovoce_lab.simulator.vector import MAX_STORES
 

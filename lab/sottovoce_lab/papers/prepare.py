@@ -4,8 +4,10 @@ import re
 from dataclasses import replace
 
 import numpy as np
-from sottovoce.data import DataSet, Records, holdout
+from sottovoce.data import DataSet, Records
 from sottovoce.errors import UsageError
+
+from sottovoce_lab.simulator.partition import holdout
 
 _TEST_SHARE = 0.2
 _SPLIT = 0  # the split is part of the data set, and is therefore the same for every seed

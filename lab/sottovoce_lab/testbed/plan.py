@@ -10,25 +10,14 @@ from sottovoce.algorithms.push_sum.parts import contributors, step_size
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.algorithms.push_sum.step_count import default_steps, step_count
 from sottovoce.config import AgentConfig
-from sottovoce.data import (
-    Bounds,
-    DataSet,
-    Records,
-    Target,
-    TransformName,
-    apply,
-    holdout,
-    load,
-    max_holders,
-    partition,
-    uniform_bounds,
-)
+from sottovoce.data import Bounds, DataSet, Records, Target, TransformName, apply, load, uniform_bounds
 from sottovoce.errors import UsageError
 from sottovoce.model_names import REGRESSION_MODEL
 from sottovoce.registry import ALGORITHMS
 
 from sottovoce_lab.simulator import out_peers
 from sottovoce_lab.simulator.mixing import metropolis, spectral_gap
+from sottovoce_lab.simulator.partition import holdout, max_holders, partition
 from sottovoce_lab.testbed.gradient_bound import longest_gradient
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.public_records import PublicSplit, split_public_records

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from sottovoce.data import holdout, max_holders, partition
 from sottovoce.errors import DataError
+from sottovoce_lab.simulator.partition import holdout, max_holders, partition
 
 LABELS = np.repeat(np.arange(10), 100)
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from sottovoce.data import DataSet, one_record, partition, synthetic, two_gaussians
+from sottovoce.data import DataSet, synthetic, two_gaussians
 from sottovoce.errors import DataError
+from sottovoce_lab.simulator.partition import one_record, partition
 
 
 def accuracy(data: DataSet) -> float:

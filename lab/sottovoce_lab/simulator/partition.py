@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.errors import DataError
 
 Indices = NDArray[np.int64]
