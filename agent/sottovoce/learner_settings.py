@@ -99,7 +99,6 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         Args:
             follows: whether records are added while the agent runs.
         """
-        del follows
         return self
 
     def explain_unused(self, key: str) -> str | None:
@@ -119,7 +118,6 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     def hint(self, records: int) -> str | None:
         """Return a sentence that suggests better settings for a fleet with `records` records in total, or None."""
-        del records
         return None
 
     @property

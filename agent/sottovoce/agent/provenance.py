@@ -20,7 +20,6 @@ S = TypeVar("S", bound=Signed)
 
 
 def _refuses_none(node: str) -> bool:
-    del node
     return False
 
 

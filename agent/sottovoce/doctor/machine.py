@@ -20,7 +20,6 @@ def machine(
         processor: name of the processor, as reported by the system.
         is_64_bit: whether Python is a 64-bit build.
     """
-    del subject
     summary = f"Python {platform.python_version()} on {processor}, {platform.system()}"
     if not is_64_bit:
         yield warning(

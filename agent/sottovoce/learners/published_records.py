@@ -66,7 +66,6 @@ class PublishedRecord:
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
         """Return the bytes to sign; see Signed.signed_bytes. They omit the task: the record states its perturbation."""
-        del task
         perturbation = self.perturbation
         epsilon = b"" if perturbation.epsilon is None else struct.pack(">d", perturbation.epsilon)
         fields = (

@@ -22,5 +22,4 @@ class UnsignedProvenance:
 
     def refuses(self, owner: str) -> bool:
         """Return False, because no device is revoked here."""
-        del owner
         return False

@@ -30,7 +30,7 @@ def build_parts(config: AgentConfig) -> Family:
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del owner, provenance, stored_records  # push-sum mass is anonymous, and no records are published
+        # push-sum mass is anonymous, and no records are published
         schedule = Schedule(
             learner=learner.name,
             size=profile.size,
@@ -84,7 +84,6 @@ def _build_secure_sum_parts(config: AgentConfig, learner: AverageSettings, model
         from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
         from sottovoce.algorithms.cell.state_codec import CellCodec
 
-        del stored_records
         cells = Cells(
             learner.name,
             owner=owner,

@@ -53,7 +53,7 @@ def _build_push_sum_parts(config: AgentConfig, learner: GolfSettings, model: One
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del owner, provenance, stored_records  # push-sum mass is anonymous, and no records are published
+        # push-sum mass is anonymous, and no records are published
         moments = PackedMoments(perturbed, max_records)
         schedule = Schedule(
             learner=learner.name,

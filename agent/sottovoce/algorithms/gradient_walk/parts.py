@@ -25,7 +25,7 @@ def build_parts(config: AgentConfig) -> Family:
         from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
         from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 
-        del owner, provenance, stored_records  # a walking model is anonymous, and no records are published
+        # a walking model is anonymous, and no records are published
         schedule = GradientWalkSchedule(
             learner=learner.name,
             copies=copies(data.classes),

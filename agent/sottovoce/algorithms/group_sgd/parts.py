@@ -44,7 +44,6 @@ def build_parts(config: AgentConfig) -> Family:
         from sottovoce.algorithms.cell.state_codec import CellCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del stored_records
         schedule = Schedule(
             learner=learner.name,
             size=kernel.size,

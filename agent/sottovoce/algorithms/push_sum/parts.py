@@ -64,7 +64,6 @@ def build_parts(config: AgentConfig) -> Family:
     _check_size(learner, kernel.size)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
-        del stored_records
         schedule, initial = build_schedule(config, kernel.size), kernel.initial(INITIAL_SEED)
         if learner.mixing == "contributions":
             from sottovoce.algorithms.contributions.public.machine import Mixer

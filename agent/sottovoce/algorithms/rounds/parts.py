@@ -41,7 +41,7 @@ def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Fami
         from sottovoce.algorithms.rounds.public import Rounds
         from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
-        del owner, provenance, stored_records  # a model in rounds is anonymous, and no records are published
+        # a model in rounds is anonymous, and no records are published
         _check(config, rule, public)
         rounds = Rounds(
             build_schedule(config, kernel.size), rule.create(config, kernel, public), kernel.initial(INITIAL_SEED)

@@ -40,7 +40,6 @@ def build_parts(config: AgentConfig) -> Family:
         from sottovoce.algorithms.shared_model.public.machine import SharedModel, round_to_float32
         from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 
-        del provenance, stored_records
         shared = SharedModel(build_schedule(config, kernel), owner, round_to_float32(kernel.initial(INITIAL_SEED)))
         return shared, SharedModelCodec(shared)
 

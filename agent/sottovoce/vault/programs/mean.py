@@ -34,7 +34,6 @@ class DeviceMean:
 
     def compute(self, query: Query, records: Records) -> Batches:
         """See `vector`."""
-        del query
         return self.vector(records)
 
     def vector(self, records: Records) -> Batches:

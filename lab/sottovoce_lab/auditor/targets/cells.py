@@ -184,13 +184,11 @@ class CellMeans(Means):
 
     @override
     def observe(self, vault: Vault, count: int) -> ObservedRun:
-        del count
         values = OtherMembers(self.terms.learner, self._mechanism, self._honest).observe_round(vault, 0, b"")
         return ObservedRun(values[np.newaxis], np.empty((1, 0)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return no paid queries, because such a vault takes part in sums instead of answering queries; see Subject."""
-        del records
         return [], Query(self.terms.learner, "mean", 0, np.empty(0))
 
     @override
@@ -254,7 +252,6 @@ class CellGradients(GaussianSums):
 
     def observe(self, vault: Vault, count: int) -> ObservedRun:
         """Run the sums at the initial point, because the leader may choose the point; see Subject.observe."""
-        del count
         start = np.zeros(self.kernel.size)
         others = OtherMembers(self.terms.learner, self._mechanism, self.cell.honest_shares(self.cell.least))
         raw = start.astype("<f8").tobytes()
@@ -263,7 +260,6 @@ class CellGradients(GaussianSums):
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return no paid queries, because such a vault takes part in sums instead of answering queries; see Subject."""
-        del records
         return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
 
     @override

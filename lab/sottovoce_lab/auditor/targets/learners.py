@@ -75,7 +75,7 @@ def _steps(
     schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST_SHARE_BITS)
 
     def observe(vault: Vault, count: int) -> ObservedRun:
-        del count  # a peer cannot see how many records there are
+        # a peer cannot see how many records there are
         values: list[Floats] = []
         points: list[Floats] = []
         for previous, numerator in pairwise(recover_numerators(schedule, vault)):
@@ -93,7 +93,7 @@ def create_average_observer(size: int) -> Observer:
     schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST_SHARE_BITS)
 
     def observe(vault: Vault, count: int) -> ObservedRun:
-        del count  # a peer cannot see how many records there are
+        # a peer cannot see how many records there are
         return ObservedRun(_masses(schedule, vault)[1:] / _UNIT, np.empty((1, 0)))
 
     return observe
@@ -221,7 +221,6 @@ class UncheckedProvenance:
 
     def refuses(self, owner: str) -> bool:
         """Return False for every owner; see Provenance.refuses."""
-        del owner
         return False
 
 

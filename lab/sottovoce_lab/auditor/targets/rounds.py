@@ -47,7 +47,7 @@ def create_rounds_observer(terms: GradientTerms, size: int, algorithm: Algorithm
         return replace(message, vectors=message.vectors[:0]) if answering and message.phase == 1 else message
 
     def observe_device(vault: Vault, count: int) -> ObservedRun:
-        del count  # neighbours cannot see how many records there are
+        # neighbours cannot see how many records there are
         zeros = np.zeros(size)
         models: dict[int, Floats] = {0: zeros} if step_first else {}
         answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}

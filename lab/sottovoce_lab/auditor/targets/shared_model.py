@@ -24,7 +24,7 @@ def create_shared_model_observer(schedule: SharedModelSchedule, size: int) -> Ob
     schedule = replace(schedule, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 
     def observe_device(vault: Vault, count: int) -> ObservedRun:
-        del count  # a peer cannot see how many records there are
+        # a peer cannot see how many records there are
         device = SharedModel(schedule, "audited", np.zeros(size))
         models = [
             frame.message.parameters.astype(np.float64)

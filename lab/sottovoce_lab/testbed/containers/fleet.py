@@ -99,7 +99,6 @@ class ContainerFleet:
 
     def charges_when_stopped(self, member: Member) -> int | None:
         """Return None, because the containers' output is not read. See RunningFleet.charges_when_stopped."""
-        del member
         return None
 
     def spending(self, member: Member) -> Spending:

@@ -153,12 +153,10 @@ class Cells:
 
     def without_state(self, releases: int) -> CellState:
         """Return the initial state after a loss: peers resend the sums, and the vault has recorded all spending."""
-        del releases
         return self.fresh()
 
     def resumed(self, state: CellState, pending: frozenset[str]) -> CellState:
         """Return a saved state with its message queues cleared; see Learner.resumed."""
-        del pending
         return replace(state, outbox={})
 
     def progress(self, state: CellState) -> Progress:
@@ -214,7 +212,6 @@ class Cells:
 
     def stepped(self, state: CellState, answer: CellAnswer | Refused, now: float) -> Step:
         """Handle the vault's answer to a step; see TakingPart.stepped."""
-        del now
         return queue_sends(self._handle_answer(state, answer))
 
     def _handle_answer(self, state: CellState, answer: CellAnswer | Refused) -> Step:

@@ -67,7 +67,6 @@ class MeanConsumer:
 
     def point(self, numerator: Numerator | None) -> bytes:
         """Return no bytes, because the sum for a mean does not depend on a point."""
-        del numerator
         return b""
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
@@ -78,7 +77,6 @@ class MeanConsumer:
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
         """Return the mean coefficients, int64[P] in units of 2^-40."""
-        del numerator, slot
         return round_and_clip(total * (self._grid_step / members * UNIT))
 
 

@@ -134,7 +134,6 @@ class Mixer:
 
     def without_state(self, releases: int) -> ContributionsState:
         """Return the state after a loss: peers hold this device's contributions, and its ledger repeats releases."""
-        del releases
         return self.fresh()
 
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:

@@ -185,7 +185,6 @@ class Golf:
 
     def without_state(self, releases: int) -> GolfState:
         """Return the state after a loss: the lost model can be replaced, and the vault repeats its earlier releases."""
-        del releases
         return self.fresh()
 
     def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:

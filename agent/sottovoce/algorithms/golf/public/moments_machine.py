@@ -75,7 +75,6 @@ class GolfMoments(PushSum):
         return self._end_cycle(state, effects, now)
 
     def _handle_answer(self, state: PushSumState, answer: Answer, now: float) -> Step:
-        del now
         if answer.query_id != state.pending_query:
             return state, []
         if isinstance(answer, Refused):
@@ -93,7 +92,6 @@ class GolfMoments(PushSum):
 
     def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
         """Return the numerator after adding the moments of one record; see PushSum.with_release."""
-        del state
         row = self._moments.pack(self._moments.scheme.moments(answer.value[np.newaxis]))
         clipped: NDArray[np.int64] = np.clip(numerator + round_and_clip(row * UNIT), -MAX_NUMERATOR, MAX_NUMERATOR)
         return clipped

@@ -115,7 +115,6 @@ class Pairwise:
 
     def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
         """Return a saved state without the proposals in transit when the device stopped; see Learner.resumed."""
-        del pending
         return replace(state, beat=0, open_proposals={}, lag=0, recent_proposers=())
 
     def progress(self, state: PairwiseState) -> Progress:
