@@ -82,7 +82,8 @@ def build_explanation(config: AgentConfig, spent: LedgerTotals | None) -> dict[s
             "central": "anyone who sees only the final model learns less; no figure is given for that here",
         },
         "total": f"{'a day is in no more than ' if is_per_day else ''}{_describe_total(family, statement)}",
-        "heard": _signal_and_noise(family),
+        "steps": _first_step(family),
+        "signal": _signal_and_noise(family),
         "not_covered": list(_NOT_COVERED),
         "left": _remaining_budget(budget, spent),
         "all_tasks": _describe_all_tasks(spent),
@@ -183,6 +184,12 @@ def _describe_all_tasks(spent: LedgerTotals | None) -> dict[str, Any] | None:
         "unit": life.unit,
         "neighbouring": life.neighbouring,
     }
+
+
+def _first_step(family: Family) -> dict[str, Any] | None:
+    """Return the number of private steps and the choice of the first step's size; None without such steps."""
+    step = family.first_step()
+    return None if step is None else {"steps": step.steps, "step_size": step.step_size, "words": step.words}
 
 
 def _signal_and_noise(family: Family) -> dict[str, Any] | None:

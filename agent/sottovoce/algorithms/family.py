@@ -71,6 +71,32 @@ def _do_nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstStep:
+    """The number of a device's private steps, and how the size of the first one was chosen.
+
+    Attributes:
+        steps: the number of private steps K.
+        step_size: γ for the first step.
+        limits: how far noise may move the model, and the largest γ; None if γ does not depend on the noise.
+    """
+
+    steps: int
+    step_size: float
+    limits: tuple[float, float] | None
+
+    @property
+    def words(self) -> str:
+        """The choice as text."""
+        chosen = f"{self.steps} private steps; γ = {self.step_size:.3g} in the first"
+        if self.limits is None:
+            return chosen
+        noise_distance, largest = self.limits
+        if self.step_size < largest:
+            return f"{chosen}, so that noise moves the model by at most {noise_distance:g}"
+        return f"{chosen}, the largest for this learner; noise moves the model by less than {noise_distance:g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """The parts of a learner.
 
@@ -83,6 +109,7 @@ class Family:
         facts: further facts about the algorithm for reports, JSON-serialisable.
         check: raises ConfigError, before a learner is created, if the learner cannot run with this configuration.
         signal: returns a device's signal and noise, or None if they are unknown.
+        first_step: returns the number of steps and the first step size, or None for learners without such steps.
     """
 
     model: Model
@@ -93,6 +120,7 @@ class Family:
     facts: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = _do_nothing
     signal: Callable[[], SignalAndNoise | None] = _do_nothing
+    first_step: Callable[[], FirstStep | None] = _do_nothing
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:

@@ -123,8 +123,12 @@ def _lines(document: dict[str, Any]) -> list[str]:
         f"total         {document['total']}",
     ]
     lines += [f"{view:14}{words.removeprefix(view + ': ')}" for view, words in document["seen_by"].items()]
-    if document["heard"] is not None:
-        lines.append(f"heard         {document['heard']['words']}")
+    if document["steps"] is not None:
+        lines.append(
+            f"steps         {document['steps']['words']}; set learner.steps or learner.step_size to change this"
+        )
+    if document["signal"] is not None:
+        lines.append(f"signal        {document['signal']['words']}")
     lines += [f"not covered   {words}" for words in document["not_covered"]]
     if left["ledger"] is None:
         lines.append("left          no ledger was read; use --config to read a device's ledger")

@@ -44,12 +44,20 @@ def test_units_are_explained() -> None:
 
 def test_observable_data_are_described() -> None:
     """K steps with clip C each, against their noise: a whole-device unit reveals as much as one record would."""
-    by_record, by_device = (explain("--learner", "clipd2p", "--unit", unit)["heard"] for unit in ("record", "device"))
+    by_record, by_device = (explain("--learner", "clipd2p", "--unit", unit)["signal"] for unit in ("record", "device"))
     assert by_record["signal"] > by_record["noise"]
     assert by_device["signal"] * 50 < by_device["noise"]
     assert by_device["devices"] == pytest.approx((by_device["noise"] / by_device["signal"]) ** 2, rel=0.01)
     assert f"{by_device['devices']:,} such devices" in by_device["words"]
-    assert explain("--learner", "golf")["heard"] is None
+    assert explain("--learner", "golf")["signal"] is None
+
+
+def test_the_choice_of_steps_is_explained() -> None:
+    chosen = explain("--learner", "clipd2p", "--epsilon", 0.5)["steps"]
+    assert f"{chosen['steps']} private steps" in chosen["words"]
+    assert chosen["words"].endswith("so that noise moves the model by at most 150")
+    assert "the largest for this learner" in explain("--learner", "dp-dpsgd", "--epsilon", 100)["steps"]["words"]
+    assert explain("--learner", "golf")["steps"] is None
 
 
 def test_the_remaining_budget_is_the_ledger_s(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from sottovoce.algorithms.family import (
     NOISE_DISTANCE,
     Family,
+    FirstStep,
     LearnerAndCodec,
     StoredRecords,
     build_kernel,
@@ -63,7 +64,11 @@ def build_parts(config: AgentConfig) -> Family:
         )
         return cells, CellCodec(cells)
 
-    return Family(kernel, kernel, terms, make_learner)
+    def first_step() -> FirstStep:
+        steps = settings_of(config, GroupSgdSettings).steps
+        return FirstStep(steps, _step_size(config, kernel.size), _step_limits(config))
+
+    return Family(kernel, kernel, terms, make_learner, first_step=first_step)
 
 
 def _cell(config: AgentConfig) -> Cell:
@@ -72,18 +77,25 @@ def _cell(config: AgentConfig) -> Cell:
     return config.cell
 
 
-def _step_size(config: AgentConfig, size: int) -> float:
-    """Return γ for the first step, as configured or by the rule for one device with the smallest cell's records."""
+def _step_limits(config: AgentConfig) -> tuple[float, float] | None:
+    """Return how far noise may move the model and the largest γ; None if γ does not depend on the noise."""
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
+        return None
+    return NOISE_DISTANCE, _MAX_STEP_FACTOR * learner.rate
+
+
+def _step_size(config: AgentConfig, size: int) -> float:
+    """Return γ for the first step, as configured or by the rule for one device with the smallest cell's records."""
+    learner, limits = settings_of(config, GroupSgdSettings), _step_limits(config)
+    if limits is None:
         return learner.rate
-    records, largest = config.data.expected_records * _cell(config).least, _MAX_STEP_FACTOR * learner.rate
     return noise_bounded_step(
         config,
         size,
         steps=learner.steps,
         clip=learner.clip,
-        records=records,
-        noise_distance=NOISE_DISTANCE,
-        largest=largest,
+        records=config.data.expected_records * _cell(config).least,
+        noise_distance=limits[0],
+        largest=limits[1],
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from sottovoce.algorithms.family import (
     NOISE_DISTANCE,
     Family,
+    FirstStep,
     LearnerAndCodec,
     SignalAndNoise,
     StoredRecords,
@@ -97,7 +98,10 @@ def build_parts(config: AgentConfig) -> Family:
     def signal() -> SignalAndNoise | None:
         return signal_and_noise(config, build_schedule(config, kernel.size), clip_norm(config))
 
-    return Family(kernel, kernel, terms, make_learner, signal=signal)
+    def first_step() -> FirstStep:
+        return FirstStep(step_count(config), step_size(config, kernel.size), _step_limits(config))
+
+    return Family(kernel, kernel, terms, make_learner, signal=signal, first_step=first_step)
 
 
 def _check_size(learner: PushSumSettings, size: int) -> None:
@@ -276,23 +280,38 @@ def step_size(config: AgentConfig, size: int) -> float:
     same magnitude, performs best far below that distance and therefore starts with smaller steps, for both records and
     windows.
     """
+    limits = _step_limits(config)
+    return _fixed_step(config) if limits is None else _bounded_step(config, size, *limits)
+
+
+def _step_limits(config: AgentConfig) -> tuple[float, float] | None:
+    """Return how far noise may move the model and the largest γ; None if γ does not depend on the noise."""
+    learner = settings_of(config, PushSumSettings)
+    if learner.fidelity == "paper" or learner.step_size is not None or _follows_windows(config):
+        return None
+    if config.data.classes == 1:
+        device_level = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
+        largest = _DEVICE_REGRESSION * config.data.expected_records if device_level else _REGRESSION
+        return _REGRESSION_NOISE_DISTANCE, largest
+    if learner.name == "push-sum" or not derives_step_size_from_noise(config):
+        return None
+    if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
+        return NOISE_DISTANCE, _MAX_STEP_FACTOR * learner.rate
+    return CONTRIBUTIONS_NOISE_DISTANCE, MAX_CONTRIBUTIONS_STEP_FACTOR * learner.rate
+
+
+def _fixed_step(config: AgentConfig) -> float:
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
         return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
-    if _follows_windows(config) and learner.step_size is None:
+    if learner.step_size is not None:
+        return learner.rate
+    if _follows_windows(config):
         return _REGRESSION
-    if config.data.classes == 1 and learner.step_size is None:
-        device_level = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
-        largest = _DEVICE_REGRESSION * config.data.expected_records if device_level else _REGRESSION
-        return _bounded_step(config, size, _REGRESSION_NOISE_DISTANCE, largest)
-    if learner.name == "push-sum" and learner.step_size is None:
+    if learner.name == "push-sum":
         default = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
         return _UNCLIPPED.get(learner.chosen_model, default)
-    if not derives_step_size_from_noise(config):
-        return learner.rate
-    if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
-        return _bounded_step(config, size, NOISE_DISTANCE, _MAX_STEP_FACTOR * learner.rate)
-    return _bounded_step(config, size, CONTRIBUTIONS_NOISE_DISTANCE, MAX_CONTRIBUTIONS_STEP_FACTOR * learner.rate)
+    return learner.rate
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from sottovoce.algorithms.family import (
     NOISE_DISTANCE,
     Family,
+    FirstStep,
     LearnerAndCodec,
     StoredRecords,
     build_kernel,
@@ -48,8 +49,17 @@ def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Fami
         )
         return rounds, RoundsCodec(rounds)
 
+    def first_step() -> FirstStep:
+        steps = settings_of(config, RoundsSettings).steps
+        return FirstStep(steps, _step_size(config, kernel.size), _step_limits(config))
+
     return Family(
-        kernel, kernel, _terms(config, rule.questions(config)), make_learner, check=lambda: _check(config, rule, public)
+        kernel,
+        kernel,
+        _terms(config, rule.questions(config)),
+        make_learner,
+        check=lambda: _check(config, rule, public),
+        first_step=first_step,
     )
 
 
@@ -70,12 +80,21 @@ def build_schedule(config: AgentConfig, size: int) -> "RoundsSchedule":
     )
 
 
-def _step_size(config: AgentConfig, size: int) -> float:
-    """Return γ for the first round, as configured or by the rule that limits how far noise moves the model."""
+def _step_limits(config: AgentConfig) -> tuple[float, float] | None:
+    """Return how far noise may move the model and the largest γ; None if γ does not depend on the noise."""
     learner = settings_of(config, RoundsSettings)
     if learner.step_size is not None or learner.fidelity == "paper" or config.unit != "record":
-        return learner.rate
+        return None
     if config.data.classes == 1:
+        return None
+    distance = NOISE_DISTANCE if has_hidden_layers(learner.chosen_model) else _LINEAR_NOISE_DISTANCE
+    return distance, learner.rate * (1.0 if learner.chosen_model in _SHORT_STEPS else _MAX_STEP_FACTOR)
+
+
+def _step_size(config: AgentConfig, size: int) -> float:
+    """Return γ for the first round, as configured or by the rule that limits how far noise moves the model."""
+    learner, limits = settings_of(config, RoundsSettings), _step_limits(config)
+    if limits is None:
         return learner.rate
     (batch, total), sampled = _batch(config), learner.sampling == "poisson"
     return noise_bounded_step(
@@ -84,8 +103,8 @@ def _step_size(config: AgentConfig, size: int) -> float:
         steps=learner.steps * learner.moves_per_round,
         clip=learner.clip,
         records=batch if sampled else config.data.expected_records,
-        noise_distance=NOISE_DISTANCE if has_hidden_layers(learner.chosen_model) else _LINEAR_NOISE_DISTANCE,
-        largest=learner.rate * (1.0 if learner.chosen_model in _SHORT_STEPS else _MAX_STEP_FACTOR),
+        noise_distance=limits[0],
+        largest=limits[1],
         share=batch / total if sampled else 1.0,
     )
 
