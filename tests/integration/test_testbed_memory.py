@@ -80,6 +80,7 @@ def test_a_report_describes_how_the_graph_mixes(tmp_path: Path) -> None:
     degrees = {"degree_min": 4, "degree_max": 4}
     assert report["run"]["mixing"] == {"weights": "contributions", "spectral_gap": None, **degrees}
     assert report["run"]["held_by_most"] == 1
+    assert "private steps; γ = " in report["run"]["steps"]
     by_graph = ("--data", npz_file(tmp_path), "--topology", "random-regular(4)", "--learner", "dp-dpsgd")
     facts = {"weights": "metropolis", "spectral_gap": pytest.approx(1), **degrees}
     assert run_report(*by_graph, agents=5)["run"]["mixing"] == facts

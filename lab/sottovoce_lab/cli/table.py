@@ -83,6 +83,8 @@ class ConsoleWatcher(Watcher):
             "fleet",
             f"{run['agents']} agents ({alive} alive at the end), {run['learner']}, {run['data']}, {run['topology']}",
         )
+        if (steps := run.get("steps")) is not None:
+            table.add_row("steps", steps)
         table.add_row(*_result(final))
         if (baselines := report.get("baselines")) is not None:
             table.add_row(

@@ -19,7 +19,7 @@ SIMULATED = "simulated noise is seeded and protects no one; the printed ε is wh
 
 def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
     """Return the report's `run` part, with the settings and the duration `wall` in seconds."""
-    options = plan.options
+    options, first_step = plan.options, plan.family.first_step()
     return {
         "learner": options.learner,
         "fidelity": options.fidelity,
@@ -33,6 +33,7 @@ def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
         "held_by_most": plan.held_by_most,
         "seed": options.seed,
         "cycles": options.cycles,
+        "steps": None if first_step is None else first_step.words,
         "wall_s": round(wall, 3),
         "version": sottovoce.__version__,
     }
