@@ -45,7 +45,7 @@ storm: setup  ## fleets of every learner under any mix of faults, with every law
 	$(BIN)/python -m tests.storm --seeds $(SEEDS)
 
 .PHONY: year
-year: setup  ## a year of meters in ten minutes, forecast day by day, into dist/year; London's homes, or made-up ones
+year: setup  ## a simulated year of meters, forecast day by day, into dist/year; ten minutes; uses the London data if available
 	$(BIN)/python -m tests.year
 
 .PHONY: neighbours

@@ -196,9 +196,10 @@ def test_a_device_with_a_spent_budget_learns_again_in_the_next_period(authority:
         assert status["ledger"]["lasts_days"] is None, "it has not been running for a day"
         output = sottovoce("agent", "status", "--config", device.config).stdout
         assert (
-            f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days at work" in output
+            f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days of running time"
+            in output
         )
-        assert "of at least 365 days at work; the fleet has signed the next period" in output
+        assert "of at least 365 days of running time; the fleet has signed the next period" in output
         assert (agent.end(), vault.end()) == (0, 0)
     ledger_file = vault_directory(device.state) / "ledger.db"
     with closing(connect(ledger_file, "rw")) as connection:

@@ -97,7 +97,7 @@ class Outcome:
         commits: commits to the databases of each home, per day.
         messages: number of messages sent.
         cuts: number of power cuts.
-        wrong: requirements that did not hold; empty where all did.
+        violations: requirements that did not hold; empty if all held.
     """
 
     months: list[Errors] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Outcome:
     commits: list[float] = field(default_factory=list)
     messages: int = 0
     cuts: int = 0
-    wrong: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
 
 class Year:
@@ -271,7 +271,7 @@ class Year:
             home.take_up(task.encoding, before.authority)
             with suppress(TaskRefused):
                 home.take_up(stale.encoding, before.authority.after_changes(fleet.changes))
-                self._outcome.wrong.append(f"{home.device.id}: the old key's task was taken up")
+                self._outcome.violations.append(f"{home.device.id}: the old key's task was taken up")
             home.start()
         self._outcome.messages += self._simulation.traffic.messages
         self._begin(self._now)
@@ -349,7 +349,9 @@ class Year:
             outcome.steps.append(core.state.step)
             releases = home.device.vault.spending().current.releases
             if releases != core.state.step:
-                outcome.wrong.append(f"{name}: its state says {core.state.step} steps, its ledger {releases} releases")
+                outcome.violations.append(
+                    f"{name}: its state says {core.state.step} steps, its ledger {releases} releases"
+                )
             outcome.bytes.append(home.size())
             home.close()
             ledger = Ledger.read(self._directory / name / LEDGER)
@@ -359,12 +361,12 @@ class Year:
             ledger.close()
             outcome.spent.append(max(spent))
             if max(spent) > self._plan.epsilon:
-                outcome.wrong.append(f"{name}: a day was charged ε = {max(spent)}")
+                outcome.violations.append(f"{name}: a day was charged ε = {max(spent)}")
             if self._plan.unit == "window":
                 if ahead > 0 and name not in jumped:
-                    outcome.wrong.append(f"{name}: a day that has not been over was charged")
+                    outcome.violations.append(f"{name}: a day that has not been over was charged")
                 if spent[-2] == 0.0:
-                    outcome.wrong.append(f"{name}: the last day but one was not learnt from")
+                    outcome.violations.append(f"{name}: the last day but one was not learnt from")
         return outcome
 
 

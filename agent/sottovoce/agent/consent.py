@@ -18,7 +18,7 @@ OwnerAnswer: TypeAlias = Literal["approved", "refused", "withdrawn"]
 class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
     """The owner's answer to the task document with this digest."""
 
-    document: str
+    digest: str = field(name="document")
     answer: OwnerAnswer = field(name="said")
 
 
@@ -26,23 +26,23 @@ def read_consent(directory: Path, task: SignedTask) -> OwnerAnswer | None:
     """Return the owner's answer to this task, or None if there is no answer yet.
 
     Raises:
-        IdentityError: if the file of answers cannot be read.
+        IdentityError: if the answers file cannot be read.
     """
     digest = _digest(task)
-    return next((consent.answer for consent in reversed(_load_consents(directory)) if consent.document == digest), None)
+    return next((consent.answer for consent in reversed(_load_consents(directory)) if consent.digest == digest), None)
 
 
 def save_consent(directory: Path, task: SignedTask, answer: OwnerAnswer) -> None:
     """Store the owner's answer durably; after a withdrawal, no other answer to the task is accepted.
 
     Raises:
-        IdentityError: if the file of answers cannot be read or written.
+        IdentityError: if the answers file cannot be read or written.
         TaskRefused: if the owner has withdrawn from the task.
     """
     consents, digest = _load_consents(directory), _digest(task)
     if read_consent(directory, task) == "withdrawn":
         raise TaskRefused(f"epoch {task.epoch}: the owner has withdrawn from this task, and a withdrawal is permanent")
-    other_consents = [consent for consent in consents if consent.document != digest][-_MAX_EARLIER:]
+    other_consents = [consent for consent in consents if consent.digest != digest][-_MAX_EARLIER:]
     replace(directory / NAME, json.encode([*other_consents, _Consent(digest, answer)]) + b"\n")
 
 

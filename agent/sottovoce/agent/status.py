@@ -172,7 +172,7 @@ def _describe_period(spent: PeriodSpending | None) -> dict[str, Any] | None:
     return {
         "number": spent.period.number,
         "spent_epsilon": spent.epsilon if math.isfinite(spent.epsilon) else None,
-        "lived_days": spent.period.lived / 86_400,
+        "lived_days": spent.period.elapsed / 86_400,
         "least_days": spent.period.least / 86_400 if math.isfinite(spent.period.least) else None,
         "next_is_signed": spent.period.waiting,
     }

@@ -152,7 +152,7 @@ def _period_lines(period: dict[str, Any] | None) -> list[str]:
     next_period = "; the fleet has signed the next period" if period["next_is_signed"] else ""
     return [
         f"period   {period['number']} of the budget: ε {period['spent_epsilon']:.3f} spent, "
-        f"{period['lived_days']:.0f}{minimum} days at work{next_period}"
+        f"{period['lived_days']:.0f}{minimum} days of running time{next_period}"
     ]
 
 
@@ -160,7 +160,7 @@ def _limit_lines(ledger: dict[str, Any]) -> list[str]:
     """Return lines about the owner's monthly or yearly allowance, and about how long the budget lasts."""
     lines = [
         f"limit    ε {_format_epsilon(limit['spent_epsilon'])} of {limit['epsilon']:g} spent this {limit['span']}, "
-        f"which ends in {math.ceil(limit['ends_days'])} days at work"
+        f"which ends in {math.ceil(limit['ends_days'])} days of running time"
         for limit in ledger["limits"]
     ]
     until = date_after(ledger["lasts_days"])

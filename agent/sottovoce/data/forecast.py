@@ -62,8 +62,9 @@ def forecast_dataset(
     """Return records for next-half-hour forecasting, each from a single day and without missing readings.
 
     Records are grouped by meter. Their windows are days, numbered from 1970-01-01 if `first` is counted from there. The
-    test split contains records of the last days, which no training record uses, if the same half hour of the day before
-    has a reading; its baselines are `persistence` and `same_time_yesterday`.
+    last days are held out: no training record uses them, and the test split contains their records. A test record also
+    requires a reading for the same half hour of the previous day, because the baselines are `persistence` and
+    `same_time_yesterday`.
 
     Args:
         wh: integer[meters, windows], energy of each window in Wh, -1 where it is missing.

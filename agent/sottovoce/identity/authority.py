@@ -109,7 +109,7 @@ class FleetAuthority:
 
     Attributes:
         certificate: certificate of the fleet's current key.
-        spare: certificate of the spare key, which signs only key changes; None in a fleet made by an earlier version.
+        spare: certificate of the spare key, which signs only key changes; None in a fleet created by an older version.
         retired: retired keys; the certificates that they issued remain valid for a limited time.
     """
 

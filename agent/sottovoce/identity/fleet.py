@@ -41,7 +41,7 @@ class Fleet:
         name: the fleet's name.
         certificate: the fleet's certificate, which every device trusts.
         key: the fleet's private key.
-        spare: certificate of the spare key; None in a fleet made by an earlier version.
+        spare: certificate of the spare key; None in a fleet created by an older version.
         changes: all changes of the fleet's keys, oldest first.
     """
 

@@ -89,7 +89,7 @@ class Anchors:
 
     Attributes:
         current: certificate of the current key.
-        spare: certificate of the spare key; None in a fleet made by an earlier version.
+        spare: certificate of the spare key; None in a fleet created by an older version.
     """
 
     current: x509.Certificate

@@ -87,7 +87,7 @@ class PageServer:
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listening = socket.create_server((host, port), family=family)
+            listener = socket.create_server((host, port), family=family)
         except OSError as error:
             address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             raise make_listening_error("observe.metrics", address, error) from error
@@ -98,7 +98,7 @@ class PageServer:
             max_bytes=_MAX_BYTES,
             seconds=_TIMEOUT_SECONDS,
         )
-        self._server.start(listening)
+        self._server.start(listener)
 
     async def stop(self) -> None:
         """Stop listening and close every connection."""

@@ -86,10 +86,10 @@ class RequestServer:
         """Number of open connections."""
         return len(self._connections)
 
-    def start(self, listening: socket.socket) -> None:
+    def start(self, listener: socket.socket) -> None:
         """Serve on a bound socket, which this server closes."""
-        listening.listen(_BACKLOG)
-        self._acceptor = Acceptor(listening, self._accept_connection, self._log_refusal)
+        listener.listen(_BACKLOG)
+        self._acceptor = Acceptor(listener, self._accept_connection, self._log_refusal)
 
     async def stop(self, grace: float = _GOODBYE_SECONDS) -> None:
         """Stop listening and close all connections; answers in progress have `grace` seconds to complete."""

@@ -37,7 +37,7 @@ def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]
 
     Args:
         seed: 32 bytes.
-        h: round hash.
+        h: round digest.
         size: vector length.
         width: bytes per value.
     """
@@ -55,7 +55,7 @@ def pair_mask(
     Args:
         private_key: private key of one member.
         public_key: public key of the other member.
-        h: round hash.
+        h: round digest.
         pair: the two members' roster indices, in any order.
         size: vector length.
         width: bytes per value.

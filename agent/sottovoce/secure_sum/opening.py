@@ -78,12 +78,12 @@ def recover_secrets(
     return Secrets(tuple(seeds), tuple(mask_keys), _find_cheaters(roster, survivors, dropouts, seeds, mask_keys))
 
 
-def is_seed(seed: bytes, offer: Offer) -> bool:
+def seed_matches(seed: bytes, offer: Offer) -> bool:
     """Return whether the seed matches the commitment in the offer."""
     return commitment(seed) == offer.commitment
 
 
-def is_mask_key(key: bytes, offer: Offer) -> bool:
+def mask_key_matches(key: bytes, offer: Offer) -> bool:
     """Return whether the private key matches the public mask key in the offer."""
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() == offer.mask_key
 
@@ -96,10 +96,10 @@ def _find_cheaters(
     mask_keys: Sequence[bytes],
 ) -> tuple[int, ...]:
     wrong_seeds = [
-        index for index, seed in zip(survivors, seeds, strict=True) if not is_seed(seed, roster.offers[index])
+        index for index, seed in zip(survivors, seeds, strict=True) if not seed_matches(seed, roster.offers[index])
     ]
     wrong_keys = [
-        index for index, key in zip(dropouts, mask_keys, strict=True) if not is_mask_key(key, roster.offers[index])
+        index for index, key in zip(dropouts, mask_keys, strict=True) if not mask_key_matches(key, roster.offers[index])
     ]
     return (*wrong_seeds, *wrong_keys)
 
@@ -111,7 +111,7 @@ def compute_total(
 
     Args:
         roster: the roster.
-        h: round hash.
+        h: round digest.
         members: roster indices of the members that dealt shares to all others.
         vectors: masked vectors of all survivors, by roster index.
         secrets: the secrets from `recover_secrets`, with an empty `cheaters`.

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, msgpack
 
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.opening import is_mask_key, is_seed
+from sottovoce.secure_sum.opening import mask_key_matches, seed_matches
 from sottovoce.secure_sum.share_tree import compute_root, mask_key_leaf, path_bytes, seed_leaf
 from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import (
@@ -170,7 +170,7 @@ def _judge_invalid_shares(proof: InvalidShares, cell: Cell, verify_signature: Si
         raise _invalid_proof()
     shares = {recipient: share.share for recipient, share in zip(recipients, proof.shares, strict=True)}
     secret = Combiner(recipients).secret(shares)
-    if is_mask_key(secret, offer) if proof.of_mask_key else is_seed(secret, offer):
+    if mask_key_matches(secret, offer) if proof.of_mask_key else seed_matches(secret, offer):
         raise _invalid_proof()
     verify_signature(proof.offer)
     verify_signature(proof.deal)

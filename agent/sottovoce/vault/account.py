@@ -16,7 +16,7 @@ Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
 
 
 class Charge(Struct, frozen=True, forbid_unknown_fields=True):
-    """A charge in a ledger: the query id, the event in canonical form, and the task's stamp, if any."""
+    """A charge in a ledger: the query id, the event's terms in canonical form, and the task's stamp, if any."""
 
     query: Hex
     terms: str

@@ -79,13 +79,13 @@ class Period:
 
     Attributes:
         number: number of the period in the fleet's task; 0 for the first period.
-        lived: seconds for which the vault has run in this period.
+        elapsed: seconds for which the vault has run in this period.
         least: seconds after which the next period may start; infinite if no other period ever starts.
         waiting: whether the fleet's task is for a later period.
     """
 
     number: int
-    lived: float
+    elapsed: float
     least: float
     waiting: bool
 

@@ -145,11 +145,11 @@ class ChargeTotals:
         """Return ε of the unit charged most in the current task, in the task's terms; 0 outside a task."""
         return 0.0 if self._task is None else self._task.epsilon()
 
-    def renew(self, limit: Limit, lived: float) -> None:
+    def renew(self, limit: Limit, now: float) -> None:
         """Begin a limit's next span; its first span includes all earlier charges."""
         if limit.began >= 0:
             limit.charges_before, limit.tally = self._charges, Tally(self._budget.delta)
-        limit.began = lived
+        limit.began = now
 
     def blocking_limit(self, event: Event) -> Limit | None:
         """Return the limit that prevents this event from being paid, or None if there is none."""
@@ -166,32 +166,32 @@ class ChargeTotals:
             yield self._period or self._all, self._budget.epsilon
         yield from ((limit.tally, limit.epsilon) for limit in self.limits)
 
-    def limit_spendings(self, lived: float) -> tuple[LimitSpending, ...]:
-        """Return the spending under each limit, at `lived` seconds of the vault's running time."""
+    def limit_spendings(self, now: float) -> tuple[LimitSpending, ...]:
+        """Return the spending under each limit, at `now` seconds of the vault's running time."""
         return tuple(
-            LimitSpending(limit.span, limit.epsilon, limit.tally.epsilon(), max(0.0, limit.seconds_left(lived)))
+            LimitSpending(limit.span, limit.epsilon, limit.tally.epsilon(), max(0.0, limit.seconds_left(now)))
             for limit in self.limits
         )
 
-    def seconds_until_spent(self, lived: float, of_period: float) -> float | None:
+    def seconds_until_spent(self, now: float, period_seconds: float) -> float | None:
         """Return the seconds until the budget or a limit is spent, at the average rate of spending so far.
 
         Args:
-            lived: seconds of the vault's running time.
-            of_period: seconds of running time in the current period of the budget.
+            now: seconds of the vault's running time.
+            period_seconds: seconds of running time in the current period of the budget.
 
         Returns:
-            The seconds; infinite if nothing was charged; None if they cannot be determined because each window pays
-            for itself or the budget has no ε. A limit is ignored on the first day of its span, and if its span ends
-            before the limit is spent.
+            The seconds; infinite if nothing was charged; None if they cannot be determined because each window has
+            its own budget or the budget has no ε. A limit is ignored during the first day of its span, or if the span
+            ends before the limit is spent.
         """
         if self._budget.unit == "window" or self._budget.epsilon is None:
             return None
-        remaining = of_period * ((self._period or self._all).affordable_repeats(self._budget.epsilon) - 1)
+        remaining = period_seconds * ((self._period or self._all).affordable_repeats(self._budget.epsilon) - 1)
         for limit in self.limits:
-            elapsed = lived - limit.began
+            elapsed = now - limit.began
             until_spent = elapsed * (limit.tally.affordable_repeats(limit.epsilon) - 1)
-            if elapsed >= DAY and until_spent < limit.seconds_left(lived):
+            if elapsed >= DAY and until_spent < limit.seconds_left(now):
                 remaining = min(remaining, until_spent)
         return max(0.0, remaining)
 

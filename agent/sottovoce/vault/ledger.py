@@ -291,7 +291,7 @@ class Ledger:
             # Read after the releases, because the agent may be running.
             charges = self.head().charges
         task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.task_epsilon(), of_task)
-        period, spent, lived = self.periods.current_period(self.mandate), self._spent, self.running_time.seconds
+        period, spent, now = self.periods.current_period(self.mandate), self._spent, self.running_time.seconds
         of_period = None if period is None else PeriodSpending(period, spent.period_epsilon())
         return Spending(
             spent.epsilon(),
@@ -301,8 +301,8 @@ class Ledger:
             task,
             of_period,
             spent.epsilon_alone(),
-            spent.limit_spendings(lived),
-            spent.seconds_until_spent(lived, self.periods.lived) if lived >= DAY else None,
+            spent.limit_spendings(now),
+            spent.seconds_until_spent(now, self.periods.elapsed) if now >= DAY else None,
         )
 
     def epsilon_spent(self, units: Units) -> float:
@@ -434,22 +434,22 @@ class Ledger:
         """
         if not self.running_time.is_counting:
             return
-        lived, mandate, charges = self.running_time.seconds, self.mandate, self.head().charges
+        now, mandate, charges = self.running_time.seconds, self.mandate, self.head().charges
         next_period = None if mandate is None or not self.periods.is_due(mandate) else mandate.period
-        due_limits = [limit for limit in self._spent.limits if limit.began < 0 or limit.seconds_left(lived) <= 0]
+        due_limits = [limit for limit in self._spent.limits if limit.began < 0 or limit.seconds_left(now) <= 0]
         if not (due_limits or ending or self.running_time.is_due or next_period is not None):
             return
         with self._transaction() as connection:
-            lived = self.running_time.record(connection)
+            now = self.running_time.record(connection)
             for limit in due_limits:
-                record_span_start(connection, limit, lived, 0 if limit.began < 0 else charges)
+                record_span_start(connection, limit, now, 0 if limit.began < 0 else charges)
             if next_period is not None:
-                self.periods.record(connection, next_period, lived)
-        self.running_time.mark_recorded(lived)
+                self.periods.record(connection, next_period, now)
+        self.running_time.mark_recorded(now)
         for limit in due_limits:
-            self._spent.renew(limit, lived)
+            self._spent.renew(limit, now)
         if next_period is not None:
-            self.periods.begin(next_period, lived)
+            self.periods.begin(next_period, now)
             self._spent.begin_period(next_period)
 
     def blocking_limit(self, event: Event) -> Limit | None:

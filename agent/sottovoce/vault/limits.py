@@ -35,9 +35,9 @@ class Limit:
     charges_before: int
     tally: Tally
 
-    def seconds_left(self, lived: float) -> float:
+    def seconds_left(self, now: float) -> float:
         """Return the seconds until the next span begins; 0 or less if the next span is due."""
-        return self.began + SECONDS[self.span] - lived
+        return self.began + SECONDS[self.span] - now
 
 
 def read_limits(read_access: Access, epsilons: Mapping[Span, float], delta: float) -> list[Limit]:
@@ -51,6 +51,6 @@ def read_limits(read_access: Access, epsilons: Mapping[Span, float], delta: floa
     return [Limit(span, epsilon, *starts.get(span, (-1.0, 0)), Tally(delta)) for span, epsilon in epsilons.items()]
 
 
-def record_span_start(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
+def record_span_start(connection: sqlite3.Connection, limit: Limit, now: float, charges: int) -> None:
     """Record that the limit's span begins now, in a transaction that the caller has begun."""
-    connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, lived, charges))
+    connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, now, charges))

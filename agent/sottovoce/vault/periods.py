@@ -54,7 +54,7 @@ class Periods:
         return self._min_seconds < float("inf")
 
     @property
-    def lived(self) -> float:
+    def elapsed(self) -> float:
         """Seconds for which the vault has run in the current period."""
         return self._running_time.seconds - self._opened
 
@@ -63,17 +63,17 @@ class Periods:
         if not self.is_renewable and not self.number:
             return None
         waiting = self.is_renewable and mandate is not None and mandate.period > self.number
-        return Period(self.number, self.lived, self._min_seconds, waiting)
+        return Period(self.number, self.elapsed, self._min_seconds, waiting)
 
     def is_due(self, mandate: Mandate | None) -> bool:
         """Return whether the next period may open: enough time has passed, and the fleet has ordered it."""
         period = self.current_period(mandate)
-        return period is not None and period.waiting and period.lived >= period.least
+        return period is not None and period.waiting and period.elapsed >= period.least
 
-    def record(self, connection: sqlite3.Connection, number: int, lived: float) -> None:
+    def record(self, connection: sqlite3.Connection, number: int, now: float) -> None:
         """Write to the ledger that this period opens now, in a transaction that the caller has begun."""
-        connection.execute("INSERT INTO period VALUES (?, ?)", (number, lived))
+        connection.execute("INSERT INTO period VALUES (?, ?)", (number, now))
 
-    def begin(self, number: int, lived: float) -> None:
-        """Open this period in memory, after `record`, at `lived` seconds of the vault's running time."""
-        self.number, self._opened = number, lived
+    def begin(self, number: int, now: float) -> None:
+        """Open this period in memory, after `record`, at `now` seconds of the vault's running time."""
+        self.number, self._opened = number, now

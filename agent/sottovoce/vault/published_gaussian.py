@@ -17,7 +17,7 @@ from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 _EXPONENT = -40  # finer than any comparison with a paper requires; sums reach 2^20
-_SAMPLER_SIGMA = 2**20  # σ of the only sampler; its draws are rescaled to the requested σ
+_SAMPLER_SIGMA = 2**20  # draws have this σ and are then rescaled to the requested σ
 _MAX_VALUE = 2.0**60
 
 

@@ -29,13 +29,13 @@ class TrustedDays:
     Args:
         clock: returns Unix time in seconds.
         charged: number of the last day that the ledger has charged; None before the first charge.
-        lived: returns the seconds of a monotonic clock that cannot be set; by default, the machine's uptime.
+        monotonic_clock: returns the seconds of a monotonic clock that cannot be set; by default, the machine's uptime.
     """
 
     def __init__(
-        self, clock: Callable[[], float], charged: int | None, lived: Callable[[], float] | None = None
+        self, clock: Callable[[], float], charged: int | None, monotonic_clock: Callable[[], float] | None = None
     ) -> None:
-        self._clock, self._uptime = clock, lived or uptime
+        self._clock, self._uptime = clock, monotonic_clock or uptime
         now, last_day = self._uptime(), last_ended_day(clock())
         self._offset, self._steady_since = clock() - now, now
         self._is_trusted = last_day is None or charged is None or charged - 1 <= last_day <= charged + _MAX_OFF_DAYS

@@ -280,7 +280,7 @@ class Vault:
         period = ledger.periods.current_period(ledger.mandate)
         if period is None or not period.waiting:
             return Refused(query, "budget", "the privacy budget is spent")
-        days = math.ceil((period.least - period.lived) / DAY)
+        days = math.ceil((period.least - period.elapsed) / DAY)
         return Refused(query, "task", f"the privacy budget is spent until its next period, which opens in {days} days")
 
     def _notify_observer(

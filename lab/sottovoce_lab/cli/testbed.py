@@ -12,7 +12,7 @@ from sottovoce.registry import DEFAULT
 from sottovoce_lab.cli import names
 from sottovoce_lab.cli.simulate import limit_blas_threads
 
-_LARGEST_TRACE = 2000
+_MAX_TRACED_CYCLES = 2000
 
 
 def run_testbed(
@@ -143,9 +143,10 @@ def run_testbed(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # without this, the fleet's keys and records would remain
     with ConsoleWatcher(quiet=as_json) as watcher:
         planned = plan(options)
-        if trace is not None and (transport != "memory" or agents * planned.options.cycles > _LARGEST_TRACE):
+        if trace is not None and (transport != "memory" or agents * planned.options.cycles > _MAX_TRACED_CYCLES):
             raise UsageError(
-                f"--trace requires --transport memory, and a product of agents and cycles of at most {_LARGEST_TRACE}"
+                "--trace requires --transport memory, and the number of agents times the number of cycles must be at "
+                f"most {_MAX_TRACED_CYCLES}"
             )
         result = (
             memory.run(planned, watcher, trace_recorder) if transport == "memory" else processes.run(planned, watcher)

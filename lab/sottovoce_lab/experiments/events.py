@@ -16,7 +16,7 @@ from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
-LARGEST_TRACE = 2000
+MAX_TRACED_CYCLES = 2000
 """Maximum product of agents and cycles in a traced run, which records every state and message."""
 
 
@@ -59,9 +59,9 @@ def run(
         SottovoceError: if the fleet cannot run; the message suggests a remedy.
     """
     planned = plan(options, data)
-    if traced and options.agents * planned.options.cycles > LARGEST_TRACE:
+    if traced and options.agents * planned.options.cycles > MAX_TRACED_CYCLES:
         raise UsageError(
-            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; "
+            f"--trace: the number of agents times the number of cycles must be at most {MAX_TRACED_CYCLES}; "
             "reduce one of them"
         )
     trace = Trace() if traced else None

@@ -9,7 +9,7 @@ from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.testbed.progress import Watcher
 
-LARGEST_TRACE = 2000
+MAX_TRACED_CYCLES = 2000
 """Maximum product of agents and cycles in a traced run, which records every state and message."""
 
 
@@ -32,9 +32,9 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
             "--trace supports only the learner golf; a walk has a single model, which the report already tracks"
         )
     fleet = assemble(settings)
-    if traced and len(fleet.records) * settings.cycles > LARGEST_TRACE:
+    if traced and len(fleet.records) * settings.cycles > MAX_TRACED_CYCLES:
         raise UsageError(
-            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; "
+            f"--trace: the number of agents times the number of cycles must be at most {MAX_TRACED_CYCLES}; "
             "reduce one of them"
         )
     return run_fleet(fleet, watcher, traced)

@@ -48,7 +48,7 @@ def device_page(history: History, plotter: Plotter) -> str:
     spent = history.points[-1][1]
     if history.epsilon is None or not math.isfinite(spent):
         page.add(
-            paragraph("No ε is promised: the ledger was created for, or has paid for, releases without a proved ε.")
+            paragraph("No ε is promised: the budget has no ε, or the ledger has paid for a release without a proved ε.")
         )
     else:
         page.add(budget(spent, history.epsilon))

@@ -248,9 +248,9 @@ def test_no_agent_answers(tmp_path: Path, left: str | None) -> None:
 
 
 def test_clients_do_not_wait_for_an_answer_that_is_invalid_or_never_comes(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / "agent.sock"))
-        listening.listen()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "agent.sock"))
+        listener.listen()
         with pytest.raises(NetworkError):
             ask(tmp_path, "status", timeout=0.05)
 

@@ -12,7 +12,7 @@ from sottovoce.observe.request_server import MAX_CONNECTIONS, RequestServer
 
 from tests.support.waiting import TIMEOUT, until
 
-LONGEST = 100
+MAX_BYTES = 100
 
 
 async def echo(request: bytes | None) -> bytes:
@@ -31,11 +31,11 @@ async def echo(request: bytes | None) -> bytes:
 @asynccontextmanager
 async def serve_requests(path: Path, seconds: float = TIMEOUT) -> AsyncIterator[RequestServer]:
     server = RequestServer(
-        "here", is_complete=lambda request: b"\n" in request, answer=echo, max_bytes=LONGEST, seconds=seconds
+        "test", is_complete=lambda request: b"\n" in request, answer=echo, max_bytes=MAX_BYTES, seconds=seconds
     )
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(path))
-    server.start(listening)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    server.start(listener)
     try:
         yield server
     finally:
@@ -49,15 +49,15 @@ class Clients:
         self._path = str(path)
         self._open: list[socket.socket] = []
 
-    async def connect(self, count: int, says: bytes = b"") -> list[socket.socket]:
+    async def connect(self, count: int, request: bytes = b"") -> list[socket.socket]:
         loop = asyncio.get_running_loop()
         created = []
         for _ in range(count):
             client = socket.socket(socket.AF_UNIX)
             client.setblocking(False)
             await loop.sock_connect(client, self._path)
-            if says:
-                await loop.sock_sendall(client, says)
+            if request:
+                await loop.sock_sendall(client, request)
             created.append(client)
         self._open += created
         return created

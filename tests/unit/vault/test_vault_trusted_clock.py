@@ -25,11 +25,11 @@ class Machine:
     """A device with a wall clock that others set.
 
     Attributes:
-        lived: seconds since it was started.
+        uptime: seconds since it was started.
         skew: how far its wall clock is ahead of the time, seconds.
     """
 
-    lived: float = 0.0
+    uptime: float = 0.0
     skew: float = 0.0
     ledger: Ledger = field(
         default_factory=lambda: Ledger.in_memory("meter-17", Budget(EPSILON, 1e-5, "window", "add-remove"))
@@ -39,11 +39,11 @@ class Machine:
 
     @property
     def wall(self) -> float:
-        return (FIRST + 20) * DAY + self.lived + self.skew
+        return (FIRST + 20) * DAY + self.uptime + self.skew
 
     def start(self) -> "Machine":
         """Start its vault with the ledger's last day."""
-        self.days = TrustedDays(lambda: self.wall, self.ledger.last_window(), lambda: self.lived)
+        self.days = TrustedDays(lambda: self.wall, self.ledger.last_window(), lambda: self.uptime)
         count = 60
         records = Records(np.ones((count, 2)), np.zeros(count, dtype=np.int64), np.arange(FIRST, FIRST + count))
         self.vault: Vault = build(
@@ -58,9 +58,9 @@ class Machine:
 
     def live(self, seconds: float) -> "Machine":
         """Let time pass; once an hour, query about a completed day that has not been learnt."""
-        until = self.lived + seconds
-        while self.lived < until:
-            self.lived = min(until, self.lived + HOUR)
+        until = self.uptime + seconds
+        while self.uptime < until:
+            self.uptime = min(until, self.uptime + HOUR)
             over = int(self.wall // DAY) - 1
             if over == self.learnt:
                 continue
@@ -87,16 +87,16 @@ def test_after_a_jump_no_day_ends_until_the_clock_has_been_steady(
     machine = Machine().start().live(DAY)
     machine.skew = jump
     assert machine.days() is None
-    machine.lived += STEADY_SECONDS - 1
+    machine.uptime += STEADY_SECONDS - 1
     assert machine.days() is None
-    machine.lived += 1
+    machine.uptime += 1
     assert machine.days() is not None or jump < -20 * DAY
     assert "clock-jumped" in caplog.text
 
 
 def test_a_start_near_the_last_charged_day_is_accepted_and_a_distant_one_is_not() -> None:
     machine = Machine().start().live(DAY)
-    machine.lived += 20 * DAY
+    machine.uptime += 20 * DAY
     assert machine.start().days() is not None
     machine.skew = 3000 * DAY
     assert machine.start().days() is None
