@@ -43,7 +43,7 @@ def test_a_vault_on_a_full_disk_waits_and_continues(disk: Path, tmp_path: Path) 
         def status_reports_wait() -> bool:
             """Return whether the status reports the wait; during a retry or without space for a socket, it may fail."""
             shown = sottovoce("agent", "status", "--state", device.state)
-            return "waits for a fault to pass (disk)" in shown.stdout
+            return "is waiting for a fault to clear (disk)" in shown.stdout
 
         until(status_reports_wait, "the status says so")
         filler.unlink()
@@ -89,7 +89,7 @@ def test_a_share_that_cannot_be_stored_is_accepted_once_there_is_space(disk: Pat
         assert sender.deliver(sender.envelope(sequence=1)) == Outcome(duplicate=False)
         filler = fill_disk(disk)
         sequence, outcome = _until_refused(sender)
-        assert outcome.details == "the device failed: see its log"
+        assert outcome.details == "the receiving device failed: see that device's log"
         until(lambda: agent.lines("fault-passes", "kind=disk", "cannot write", "state.db"), "the log states the reason")
         filler.unlink()
         until(lambda: is_working(agent), "the agent works again")

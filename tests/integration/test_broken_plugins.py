@@ -77,7 +77,7 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
                 "{returned}", "state, [*effects, Ask(Query('momentum-sgd', 'gradient', 0, state.work.model))]"
             )
         ),
-        "asks the vault more than 256 times in one cycle",
+        "sends the vault more than 256 queries in one cycle",
     ),
     "endless-timers": (
         lambda code: code + WRAPPED.replace("{returned}", "state, [*effects, SetTimer('beat', now)]"),

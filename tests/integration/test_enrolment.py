@@ -230,7 +230,7 @@ def test_only_the_right_token_works_and_only_once(authority: Path, tmp_path: Pat
     elsewhere = Token(token.address, token.secret, bytes(16))
     with run_enroller(enroller):
         reported = until(lambda: try_to_join(guess, tmp_path / "a"), "someone answers")
-        assert "rejected the request: this enroller did not issue the token" in reported
+        assert "refused the request: this enroller did not issue the token" in reported
         assert "is not the enroller that issued this token" in try_to_join(elsewhere, tmp_path / "a")
         message = try_to_join(token, tmp_path / "a")
     assert message == enroller.joined_node, "the other tokens and their holders have not used it up"

@@ -118,7 +118,7 @@ def test_devices_switch_tasks_and_excluded_devices_continue(
         propose(tmp_path, authority, GOLF, second)
         for agent in agents[:2]:
             until(lambda agent=agent: at(agent, 2, "golf"), "it is in epoch 2")  # type: ignore[misc]
-        refuses = "the owner's policy allows the purposes research, but this task's is billing"
+        refuses = "the owner's policy allows only these values of purposes: research; this task's is billing"
         until(lambda: agents[2].status()["task"]["next"]["because"] == refuses, "it states why it does not")
         assert at(agents[2], 1, "clipd2p")
         output = sottovoce("agent", "status", "--config", careful.config).stdout
@@ -199,7 +199,7 @@ def test_a_device_with_a_spent_budget_learns_again_in_the_next_period(authority:
             f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days of running time"
             in output
         )
-        assert "of at least 365 days of running time; the fleet has signed the next period" in output
+        assert "of at least 365 days of running time; the fleet has signed a task for the next period" in output
         assert (agent.end(), vault.end()) == (0, 0)
     ledger_file = vault_directory(device.state) / "ledger.db"
     with closing(connect(ledger_file, "rw")) as connection:
@@ -229,5 +229,7 @@ def test_the_guarantee_is_reported_for_the_task_and_for_all_tasks(authority: Pat
         sottovoce("privacy", "explain", "--config", device.config).stdout
     )
     assert sottovoce("privacy", "dossier", "--config", device.config, "--out", tmp_path / "dossier").returncode == 0
-    assert "for all its tasks together ε = 300 at most" in (tmp_path / "dossier" / "dossier.md").read_text()
+    assert (
+        "for all of this device's tasks together ε = 300 at most" in (tmp_path / "dossier" / "dossier.md").read_text()
+    )
     assert sottovoce("doctor", "--config", device.config).returncode == 0

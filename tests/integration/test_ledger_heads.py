@@ -105,7 +105,7 @@ def test_without_an_answer_the_device_waits_and_states_the_reason(fleet: Fleet, 
     with running(device.configure([peer.entry()])) as (agent,):
         until(lambda: agent.status()["failures"].get("unreachable", 0) >= 3, "it has retried repeatedly")
         (wait,) = [wait for wait in agent.status()["waiting"] if wait["name"] == "ledger"]
-        assert "1 of 1 peers to confirm that they do not know a newer ledger from this device" in wait["reason"]
+        assert "1 of 1 peers to confirm that they know of no newer ledger of this device" in wait["reason"]
         assert wait["since_s"] > 0
         assert wait["left_s"] > 0
         output = sottovoce("agent", "status", "--state", device.state, "--why").stdout

@@ -77,7 +77,7 @@ def test_no_model_crosses_and_every_device_reports_the_differences(groups: dict[
             until(lambda own=own: count_strangers(own) == 8, "eight devices have another task", ASKED_AGAIN)  # type: ignore[misc]
         assert accuracy(base.model()) > 0.8
         lines = sottovoce("agent", "status", "--state", base.device.state).stdout.splitlines()
-        assert sum(line.startswith("apart    2 devices of another task: ") for line in lines) == 4
+        assert sum(line.startswith("apart    2 devices with another task: ") for line in lines) == 4
         result = sottovoce("doctor", "--config", base.device.config).stdout
         assert "this device does not mix with 2 devices, because their task differs" in result
         assert len(base.lines("another-task")) == 4, "each difference is logged once"

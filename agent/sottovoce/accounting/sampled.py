@@ -59,7 +59,8 @@ class SampledGaussian:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
-                "a sampled charge requires a positive sensitivity, a non-negative σ and a rate in (0, 1]; recalibrate"
+                "a sampled charge requires a positive sensitivity, a non-negative σ and a rate in (0, 1]; recalibrate "
+                "the mechanism"
             )
         if self.sampling not in ("poisson", "without-replacement"):
             raise PrivacyError(f"unknown sampling method {self.sampling}; use poisson or without-replacement")

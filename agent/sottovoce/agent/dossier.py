@@ -123,7 +123,8 @@ def _describe_duration(task: dict[str, Any] | None) -> str:
         return life
     total = "nothing is promised" if task["epsilon"] is None else f"ε = {task['epsilon']:g} at most"
     return (
-        f"for the fleet's task of epoch {task['epoch']}; for all its tasks together {total}, δ = {task['delta']}, "
+        f"for the fleet's task of epoch {task['epoch']}; for all of this device's tasks "
+        f"together {total}, δ = {task['delta']}, "
         f"{task['unit']} level, {task['neighbouring']}, {life}"
     )
 

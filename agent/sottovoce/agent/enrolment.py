@@ -130,7 +130,7 @@ def _send_request(
     except msgspec.MsgspecError as error:
         raise NetworkError(f"the enroller at {address} sent an incomplete response; try again") from error
     if isinstance(answer, Refusal):
-        raise IdentityError(f"the enroller at {address} rejected the request: {answer.reason}")
+        raise IdentityError(f"the enroller at {address} refused the request: {answer.reason}")
     return answer
 
 

@@ -109,7 +109,9 @@ def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict
     not share releases.
     """
     groups = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
-    groups += [(7, "a week of days"), (30, "a month of days"), (365, "a year of days")] * (budget.unit == "window")
+    groups += [(7, "a week (7 days)"), (30, "a month (30 days)"), (365, "a year (365 days)")] * (
+        budget.unit == "window"
+    )
     return [
         {
             "units": count,

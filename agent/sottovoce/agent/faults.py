@@ -96,7 +96,7 @@ class Fault:
     @property
     def current_action(self) -> str:
         """Return a verb phrase that describes what the agent does now, to follow the words "the agent"."""
-        return "needs a person" if self.needs_a_person else "waits for a fault to pass"
+        return "needs a person" if self.needs_a_person else "is waiting for a fault to clear"
 
     @property
     def summary(self) -> str:

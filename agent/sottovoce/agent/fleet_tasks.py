@@ -98,7 +98,8 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], de
     epoch, period = (1, 0) if previous is None else (previous.epoch + 1, previous.period)
     if (proposed_period := details.get("period", period)) < period:
         raise IdentityError(
-            f"task.period: period {proposed_period} is over, because the previous task is already in period {period}"
+            f"task.period: period {proposed_period} has passed, because the previous task is already in period "
+            f"{period}; set period to at least {period}"
         )
     fields = {
         "fleet": fleet.name,

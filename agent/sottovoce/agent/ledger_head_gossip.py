@@ -306,7 +306,7 @@ class LedgerHeadGossip:
         keepers, acknowledged = self.keeper_registry.nodes, self.keeper_registry.acknowledged_count
         if self.detector.has_prior_charges and keepers:
             return (
-                f"{max(1, required - confirmed)} of {len(keepers)} keepers of this ledger's head to confirm "
+                f"{max(1, required - confirmed)} of {len(keepers)} witnesses of this ledger to confirm "
                 f"that no newer head exists; nothing is released until then ({abbreviate(keepers)} "
                 "are asked repeatedly; if they are permanently gone and this device was not restored from a "
                 "copy, set ledger.alone = true)"
@@ -319,7 +319,7 @@ class LedgerHeadGossip:
                 f"is released until then ({peers} peers are asked repeatedly{hint})"
             )
         return (
-            f"{required - confirmed} of {required} peers to confirm that they do not know a newer ledger from this "
+            f"{required - confirmed} of {required} peers to confirm that they know of no newer ledger of this "
             f"device; nothing is released until then ({peers} peers are asked repeatedly{hint})"
         )
 

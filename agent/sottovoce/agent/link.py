@@ -147,7 +147,7 @@ class Link:
             name = f"peer:{self.peer.id}"
             try:
                 if self._head_gossip.is_due(self.peer.id) and (failures > 0 or not self._has_room_for_heads(outgoing)):
-                    self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
+                    self._waits.begin(name, f"{self.peer.address} to reply to this device's ledger head", self._timeout)
                     await self._head_gossip.send_head(self.peer)
                 if outgoing is not None:
                     self._waits.begin(name, f"{self.peer.address} to confirm share {outgoing.sequence}", self._timeout)

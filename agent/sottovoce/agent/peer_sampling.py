@@ -124,7 +124,7 @@ class PeerSampling:
             if now >= self.membership.due:
                 self._carry_out(self.membership.tick(now))
             pause = max(0.0, self.membership.due - self._loop.time())
-            self._hooks.waits.begin(_WAIT, "the next exchange of views", pause)
+            self._hooks.waits.begin(_WAIT, "the next view exchange", pause)
             self._wake.clear()
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)

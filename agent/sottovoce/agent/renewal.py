@@ -158,7 +158,7 @@ def overdue_warning(identity: Identity, now: datetime) -> str:
     """Return the warning for the operator of a device whose certificate was not renewed in time."""
     if now >= identity.not_after:
         return (
-            f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers reject it; "
+            f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it; "
             "renew it with `sottovoce fleet renew`, and the agent will resume"
         )
     return (

@@ -93,7 +93,7 @@ class RevocationGossip:
             return  # without a fleet CA, no device can be revoked
         while not self._stopping:
             pause = self._period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
-            self._messenger.waits.begin(_WAIT, "the next question for revocations", pause)
+            self._messenger.waits.begin(_WAIT, "the next request for revocations", pause)
             self._wake_event.clear()
             try:
                 await asyncio.wait_for(self._wake_event.wait(), pause)

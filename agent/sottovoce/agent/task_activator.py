@@ -137,13 +137,13 @@ def make_closing_check(
 
     def closing_reason() -> str | None:
         if task.ends is not None and clock() >= task.ends:
-            return f"the task for epoch {task.epoch} has ended"
+            return f"the task of epoch {task.epoch} has ended"
         try:
             answer = read_consent(directory, task)
         except IdentityError as error:
             return str(error)
         if answer in ("refused", "withdrawn"):
-            return f"the owner no longer takes part in the task for epoch {task.epoch}"
+            return f"the owner has refused, or withdrawn from, the task of epoch {task.epoch}"
         return policy_refusal
 
     return closing_reason

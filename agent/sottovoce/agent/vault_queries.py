@@ -71,7 +71,7 @@ class VaultQueries:
         async with self._lock:
             if self._is_leaving():
                 return None
-            name = "a step of a secure sum" if isinstance(query, CellQuery) else f"question {query.slot}"
+            name = "a step of a secure sum" if isinstance(query, CellQuery) else f"query {query.slot}"
             self._waits.begin(_WAIT, f"the vault to answer {name}", _ANSWER_SECONDS)
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await self._ask_vault(query)

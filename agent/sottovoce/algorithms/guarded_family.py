@@ -169,10 +169,10 @@ class GuardedLearner:
     def _query_problem(self, query: object) -> str | None:
         self._query_count += 1
         if not isinstance(query, Query):
-            return f"asks the vault {_describe_type(query)}, not Query"
+            return f"sends the vault {_describe_type(query)} instead of a Query"
         if self._query_count > _MAX_QUERIES:
-            return f"asks the vault more than {_MAX_QUERIES} times in one cycle"
-        return None if _is_finite(query.point) else "asks the vault at a point that is not finite"
+            return f"sends the vault more than {_MAX_QUERIES} queries in one cycle"
+        return None if _is_finite(query.point) else "queries the vault at a point that is not finite"
 
 
 def _model_problem(values: object, shape: tuple[int, ...]) -> str | None:

@@ -74,8 +74,8 @@ def stop(
     reply = ask(directory, "leave", _LEAVE_SECONDS)
     if not reply["handed_over"]:
         raise NetworkError(
-            f"the agent has stopped, and {reply['left']}: the rest is stored in {directory} and will be sent when the "
-            "agent is started again"
+            f"the agent has stopped, and {reply['left']}: what was not handed over is stored in {directory} and "
+            "will be sent after the next start"
         )
 
 
@@ -100,7 +100,7 @@ def _person_promises(config: Path) -> list[dict[str, Any]]:
 def _renewal_advice(reply: dict[str, Any]) -> str:
     """Return advice about a certificate that was not renewed in time, or an empty string."""
     if datetime.fromisoformat(reply["certificate_expires"]) <= datetime.now(UTC):
-        return ": it has expired, and peers reject it; renew it now with `sottovoce fleet renew`"
+        return ": it has expired, and peers refuse it; renew it now with `sottovoce fleet renew`"
     return ": renew it now with `sottovoce fleet renew`" if reply["certificate"]["overdue"] else ""
 
 
@@ -149,7 +149,7 @@ def _period_lines(period: dict[str, Any] | None) -> list[str]:
     if period is None or period["spent_epsilon"] is None:
         return []
     minimum = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
-    next_period = "; the fleet has signed the next period" if period["next_is_signed"] else ""
+    next_period = "; the fleet has signed a task for the next period" if period["next_is_signed"] else ""
     return [
         f"period   {period['number']} of the budget: ε {period['spent_epsilon']:.3f} spent, "
         f"{period['lived_days']:.0f}{minimum} days of running time{next_period}"

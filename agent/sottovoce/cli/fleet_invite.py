@@ -210,7 +210,7 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
     except MessageRefused as error:
         raise UsageError(f"--seed: {error}; use ID@HOST:PORT or ID@mqtt:REALM") from error
     if len(contacts) > MAX_SEEDS:
-        raise UsageError(f"--seed: at most {MAX_SEEDS} devices")
+        raise UsageError(f"--seed: specify at most {MAX_SEEDS} devices")
     try:
         msgspec.convert({"url": broker, "realm": realm, "plaintext": True}, MqttSection)
     except msgspec.ValidationError as error:

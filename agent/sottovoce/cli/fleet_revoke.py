@@ -41,8 +41,8 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
         write_new({out: encode_list(revocations)})
     file = out or directory / NAME
     typer.echo(
-        f"{file}: version {revocations.version}, devices: {len(revocations.node_ids)}. Hand it to any device of the "
-        "fleet:"
+        f"{file}: version {revocations.version}, devices: {len(revocations.node_ids)}. Install it on any one device of "
+        "the fleet:"
     )
     typer.echo(f"sottovoce fleet revoke --state DIR --install {file.name}")
 

@@ -46,4 +46,6 @@ def rotate(
     typer.echo(f"{fleet}: a new key signs from now on; certificates signed by the old key stay valid for {accept}.")
     if (fleet / SPARE).exists():
         typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium.")
-    typer.echo(f"Hand the list to any one device: sottovoce fleet revoke --state DIR --install {fleet / NAME}")
+    typer.echo(
+        f"Install the list on any one device of the fleet: sottovoce fleet revoke --state DIR --install {fleet / NAME}"
+    )

@@ -28,7 +28,7 @@ def status(
     fleet = ask(state, "fleet", _PATIENCE_SECONDS)
     if "error" in fleet:
         raise NetworkError(
-            f"{state}: the agent there is running an older release that cannot list the fleet; restart it"
+            f"{state}: the agent there is running an older release that cannot list the fleet; restart the agent"
         )
     for device in fleet["devices"]:
         for name in _OPTIONAL_FIELDS:

@@ -29,7 +29,9 @@ def propose(
     if out is not None:
         write_new({out: task.encoding})
     path = out or fleet / NAME
-    typer.echo(f"{path}: epoch {task.epoch}{_describe_times(task.begins, task.ends)}. Hand it to any device:")
+    typer.echo(
+        f"{path}: epoch {task.epoch}{_describe_times(task.begins, task.ends)}. Install it on any one device of the fleet:"
+    )
     typer.echo(f"sottovoce fleet task install {path.name} --state DIR")
 
 

@@ -137,7 +137,7 @@ def _ask_agent(state: Path, request: str) -> list[Any]:
 
     reply = ask(state, request, _TIMEOUT_SECONDS)
     if "error" in reply:
-        raise NetworkError(f"{state}: the agent rejected the request: {reply['error']}")
+        raise NetworkError(f"{state}: the agent refused the request: {reply['error']}")
     predictions: list[Any] = reply["labels" if "labels" in reply else "values"]
     return predictions
 

@@ -57,7 +57,7 @@ def load_public_model(state: Path, config: Path | None) -> LoadedModel:
     try:
         description = msgspec.convert(reply, Description)
     except msgspec.ValidationError as error:
-        raise NetworkError(f"{state}: the agent there is running a different version; restart it") from error
+        raise NetworkError(f"{state}: the agent there is running a different version; restart the agent") from error
     return LoadedModel(description, _require_model(decode_parameters(model), state), model["cycle"], None)
 
 

@@ -139,7 +139,8 @@ def _lines(document: dict[str, Any]) -> list[str]:
     if document["all_tasks"] is not None:
         lines.append(f"all tasks     {_joint_cost(document['all_tasks'])}")
     lines += [
-        f"limit         ε = {epsilon:g} a {span} of the vault's life, over all tasks together, by the owner's policy"
+        f"limit         ε = {epsilon:g} per {span} of the vault's running time for all tasks together, "
+        "set by the owner's policy"
         for span, epsilon in document["limits"].items()
     ]
     return [*lines, f"renews        {document['renews']}"]

@@ -104,7 +104,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         ):
             raise invalid_key(
                 "source",
-                "must be feed: followed only by mqtt://HOST:PORT of the home's broker or by the name of feed.source; "
+                "must be `feed:`, followed by mqtt://HOST:PORT of the home's broker or by the name of feed.source; "
                 "put a user name into feed.username, and a password into the file feed.password_file",
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
@@ -224,7 +224,7 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Meta(
             ge=1,
             le=1000,
-            description="number of peers that must confirm after the start that they know no newer ledger of this "
+            description="number of peers that must confirm after each start that they know of no newer ledger of this "
             "device",
         ),
     ] = 1

@@ -63,7 +63,7 @@ def _no_answer_finding(subject: Subject) -> Finding:
     start = f"start it with `sottovoce agent run --config {subject.file or 'FILE'}`"
     if subject.state is not None and (subject.state / _SOCKET).exists():
         return warning(
-            "the agent's socket exists, but no agent responds, because it was killed or is stuck",
-            f"end it if necessary, and {start}",
+            "the agent's socket exists, but no agent responds; it was killed or is stuck",
+            f"if its process is still running, end it; then {start}",
         )
     return warning("none is running", start)

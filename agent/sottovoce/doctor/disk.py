@@ -59,7 +59,7 @@ def disk(
     except OSError as error:
         yield problem(
             f"{state}: cannot write a file there ({error.strerror})",
-            "let the agent's user own the directory; if it already does, free up disk space or replace it",
+            "let the agent's user own the directory; if it already does, free up disk space, or replace the disk",
             ExitCode.DATA,
         )
         return

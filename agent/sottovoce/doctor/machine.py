@@ -23,9 +23,10 @@ def machine(
     summary = f"Python {platform.python_version()} on {processor}, {platform.system()}"
     if not is_64_bit:
         yield warning(
-            f"{summary}, 32 bit", "install a 64-bit system: Sottovoce's dependencies are not packaged for 32 bit"
+            f"{summary}, 32 bit",
+            "install a 64-bit system: Sottovoce's dependencies are not packaged for 32-bit systems",
         )
     elif processor not in _TESTED_PROCESSORS:
-        yield warning(summary, "this processor is untested: run `make test` on it first")
+        yield warning(summary, "Sottovoce has not been tested on this processor: run `make test` on it first")
     else:
         yield ok(summary)

@@ -100,7 +100,7 @@ def check_fleet_signature(
     try:
         (authority.after_changes(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
-        raise type(error)(f"{document} from {version} was rejected: {error}") from error
+        raise type(error)(f"{document} from {version} was refused: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,8 +213,8 @@ class IssuerAuthority:
     def verify_signature(self, message: bytes, signature: bytes) -> None:
         """See Authority.verify_signature. An external CA does not sign fleet documents."""
         raise IdentityError(
-            "a fleet with an external CA does not use revocation lists; make sure that the CA does not renew "
-            "the device's certificate, and the device is excluded once that certificate expires"
+            "a fleet with an external CA does not use revocation lists; have the CA refuse to renew the "
+            "device's certificate; the device is excluded once that certificate expires"
         )
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":

@@ -32,8 +32,8 @@ _LARGEST_PEM = 2048
 _Pem = Annotated[str, Meta(max_length=_LARGEST_PEM)]
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
 _UNTRUSTED_CHANGES = (
-    "these fleet keys do not follow from those that this device trusts: get the list from the fleet's key "
-    "holder, and compare the fingerprint"
+    "these fleet keys do not follow from those that this device trusts: get the current list directly from "
+    "the fleet's key holder"
 )
 
 

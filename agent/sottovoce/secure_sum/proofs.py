@@ -195,4 +195,4 @@ def _all_shares(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:
 
 
 def _invalid_proof() -> MessageRefused:
-    return MessageRefused("cell", "a proof that a member has cheated is not valid")
+    return MessageRefused("cell", "a proof that a member is dishonest is not valid")

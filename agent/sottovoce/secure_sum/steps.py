@@ -161,7 +161,7 @@ def decode_question(raw: bytes) -> Question:
     try:
         return _QUESTIONS.decode(raw)
     except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "the bytes are not a secure sum question") from error
+        raise MessageRefused("malformed", "the data is not a secure-sum request") from error
 
 
 def decode_answer(raw: bytes) -> Answer:
@@ -173,4 +173,4 @@ def decode_answer(raw: bytes) -> Answer:
     try:
         return _ANSWERS.decode(raw)
     except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "the bytes are not an answer from a cell member's vault") from error
+        raise MessageRefused("malformed", "the data is not an answer from a cell member's vault") from error

@@ -245,7 +245,7 @@ class GrpcTransport:
         except MemoryError:
             await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "out of memory")
         except SottovoceError:
-            await _abort(context, grpc.StatusCode.INTERNAL, "the device failed: see its log")
+            await _abort(context, grpc.StatusCode.INTERNAL, "the receiving device failed: see that device's log")
         raise NetworkError("unreachable: abort always raises an exception")
 
     def _authenticate_sender(self, context: grpc.aio.ServicerContext) -> str:

@@ -132,8 +132,8 @@ class Ledger:
             ledger = cls(reader, lock, path)
             if (move := ledger.ending_move()) is not None:
                 raise LedgerError(
-                    f"{path}: this ledger was moved to {move[1]} and has ended here for good; run the device "
-                    "there instead"
+                    f"{path}: this ledger was moved to {move[1]}, and the copy left here is permanently closed; run "
+                    "the device there instead"
                 )
             if is_log_corrupt(path):
                 raise sqlite3.DatabaseError("the log is corrupt in the middle: charges after that point are lost")
@@ -160,7 +160,7 @@ class Ledger:
         with translate_errors(path), ExitStack() as stack:
             if not path.is_file():
                 raise LedgerError(
-                    f"{path}: there is no ledger here; give the state directory made by `sottovoce fleet join`"
+                    f"{path}: there is no ledger here; specify the state directory created by `sottovoce fleet join`"
                 )
             check_log_present(path)
             ledger = cls(stack.enter_context(closing(connect(path, "ro"))), None, path)

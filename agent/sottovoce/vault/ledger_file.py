@@ -111,7 +111,8 @@ def read_verified_header(connection: sqlite3.Connection) -> tuple[str, Budget, b
     except MemoryError as error:  # a corrupt file may request any amount
         raise LedgerUnwritable(
             "there is not enough memory to check the privacy ledger: nothing was released. Remedy: free some memory; "
-            "if there is enough, the file is corrupt: restore it from the device itself or retire this identity"
+            "if there is enough, the file is corrupt: recover it from the device's own disk, not from an older "
+            "copy, or retire this identity"
         ) from error
     if verdict != "ok":
         raise sqlite3.DatabaseError(str(verdict))
@@ -307,7 +308,10 @@ def _remedy(error: Exception) -> str:
         return "give only the agent's user write access to the ledger and its directory"
     if code in _BUSY_CODES:
         return "stop the other program that has the ledger open"
-    return "restore the ledger from the device itself or retire this identity; an empty ledger never replaces it"
+    return (
+        "recover this file from the device's own disk, not from an older copy, or retire this identity; an empty "
+        "ledger never replaces it"
+    )
 
 
 def check_log_present(path: Path | None) -> None:

@@ -64,8 +64,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ):
             if allowed is not None and value not in allowed:
                 raise TaskRefused(
-                    f"the owner's policy allows the {name} {', '.join(allowed) or 'none'}, but this task's is "
-                    f"{value or 'not named'}"
+                    f"the owner's policy allows only these values of {name}: {', '.join(allowed) or 'none'}; this "
+                    f"task's is {value or 'not specified'}"
                 )
         if cell is not None:
             self._check_cell(cell)
@@ -78,9 +78,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         if cell.least < self.smallest_cell or cell.colluding < self.colluding:
             raise TaskRefused(
-                f"the owner's policy allows secure sums of {self.smallest_cell} or more devices, {self.colluding} or "
-                f"more of which may collude, but this task's sums may have only {cell.least} devices, "
-                f"{cell.colluding} of which may collude"
+                f"the owner's policy requires secure sums of at least {self.smallest_cell} devices that tolerate at "
+                f"least {self.colluding} colluding ones, but this task's sums may have only {cell.least} devices and "
+                f"tolerate {cell.colluding}"
             )
 
 

@@ -252,7 +252,7 @@ class RemoteVault:
     def _raise_unexpected(self, reply: Reply) -> NoReturn:
         """Raise the error that corresponds to a failure or to a reply to a different question."""
         if not isinstance(reply, Failed):
-            raise InternalError(f"the vault answered a different question ({type(reply).__name__})")
+            raise InternalError(f"the vault answered a different query ({type(reply).__name__})")
         match reply.kind:
             case "LedgerUnwritable":
                 raise LedgerUnwritable(reply.explanation)

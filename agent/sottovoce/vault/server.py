@@ -163,9 +163,7 @@ class VaultServer:
             raise
         except Exception as error:  # noqa: BLE001 - a bug must not end the vault, and its text must not leave it
             self._log_event("question-failed", f"defect={type(error).__name__}")
-            return Failed(
-                "InternalError", "the vault failed to answer this question because of a bug; please report it"
-            )
+            return Failed("InternalError", "because of a bug, the vault could not answer this query; please report it")
 
     def _log_event(self, event: str, details: str) -> None:
         """Log each kind of event at most once a minute; otherwise, callers could fill a disk with log lines."""

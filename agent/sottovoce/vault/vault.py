@@ -281,7 +281,11 @@ class Vault:
         if period is None or not period.waiting:
             return Refused(query, "budget", "the privacy budget is spent")
         days = math.ceil((period.least - period.elapsed) / DAY)
-        return Refused(query, "task", f"the privacy budget is spent until its next period, which opens in {days} days")
+        return Refused(
+            query,
+            "task",
+            f"the budget of this period is spent; the next period opens after {days} days of running time",
+        )
 
     def _notify_observer(
         self, query: Query, indices: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer

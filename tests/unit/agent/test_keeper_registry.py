@@ -128,7 +128,7 @@ async def test_peer_without_head_confirms_nothing_after_the_first_charge(fleet: 
     waiting = asyncio.create_task(restored.wait_for_permission())
     await asyncio.sleep(0.05)
     assert not waiting.done()
-    assert "keepers of this ledger's head" in restored._waiting_reason()
+    assert "witnesses of this ledger" in restored._waiting_reason()
     fleet.back()
     with pytest.raises(LedgerError):
         await asyncio.wait_for(waiting, TIMEOUT)

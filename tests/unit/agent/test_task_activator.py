@@ -115,7 +115,7 @@ def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
     vault = bench.vault()
     assert not isinstance(vault.answer(query()), Refused)
     bench.now += 20
-    assert vault.answer(query(1)).explanation == "the task for epoch 1 has ended"
+    assert vault.answer(query(1)).explanation == "the task of epoch 1 has ended"
     bench.now -= 20
     assert not isinstance(vault.answer(query(1)), Refused), "a clock that was ahead has blocked nothing"
 
@@ -123,10 +123,16 @@ def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "policy, words",
     [
-        ('approve = "auto"\nalgorithms = ["average"]', "allows the algorithms average, but this task's is clipd2p"),
-        ('approve = "auto"\nunits = ["device"]', "allows the units device, but this task's is record"),
-        ('approve = "auto"\npurposes = ["research"]', "allows the purposes research, but this task's is not named"),
-        ('approve = "auto"\npurposes = []', "allows the purposes none"),
+        (
+            'approve = "auto"\nalgorithms = ["average"]',
+            "allows only these values of algorithms: average; this task's is clipd2p",
+        ),
+        ('approve = "auto"\nunits = ["device"]', "allows only these values of units: device; this task's is record"),
+        (
+            'approve = "auto"\npurposes = ["research"]',
+            "allows only these values of purposes: research; this task's is not specified",
+        ),
+        ('approve = "auto"\npurposes = []', "allows only these values of purposes: none"),
         ('approve = "ask"', "awaits the owner's approval: sottovoce agent task approve 1"),
         ('aprove = "ask"', "unknown field `aprove`"),
         ("", "missing required field `approve`"),
@@ -152,7 +158,7 @@ def test_a_stricter_policy_ends_the_task(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "auto"\nalgorithms = ["clipd2p"]')
     bench.activate(bench.sign_task())
     (tmp_path / "policy.toml").write_text('approve = "auto"\nalgorithms = ["golf"]')
-    assert "allows the algorithms golf" in bench.vault().answer(query()).explanation
+    assert "allows only these values of algorithms: golf" in bench.vault().answer(query()).explanation
 
 
 def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
@@ -265,7 +271,8 @@ def test_no_caller_can_open_a_budget_period(fleet: Fleet, tmp_path: Path) -> Non
     for days in (400, -800, 400):
         bench.now += days * 86_400
         assert (
-            spend_budget(bench.vault()) == "the privacy budget is spent until its next period, which opens in 365 days"
+            spend_budget(bench.vault())
+            == "the budget of this period is spent; the next period opens after 365 days of running time"
         )
     assert bench.ledger.spending().epsilon <= 2.0
     uptime = [0.0]

@@ -110,7 +110,7 @@ def test_an_expired_certificate_is_not_merely_reported_as_late() -> None:
 
     assert words(9, overdue=False) == ""
     assert words(9, overdue=True) == ": renew it now with `sottovoce fleet renew`"
-    assert "it has expired, and peers reject it" in words(-1, overdue=True)
+    assert "it has expired, and peers refuse it" in words(-1, overdue=True)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_device_is_shown_with_budget_peers_and_waits(answers: dict[str, dict[s
         "2 (1 failing)",
         "10.0.0.3 to confirm",
         "79.0 MiB",
-        "3 devices of another task: data.classes 2 where 3",
+        "3 devices with another task: data.classes 2 where 3",
     ):
         assert words in text, words
     assert "not reached" in text

@@ -129,7 +129,7 @@ async def test_an_answer_counts_only_for_its_request_and_recipient(device: NewDe
         (MessageRefused("shape", "it has 3 numbers"), "refused", "refused the message: shape: it has 3 numbers"),
         (IdentityError("it is revoked"), "refused", "certificate: it is revoked"),
         (MessageRefused("x", "a\n" * 99_999), "refused", r"refused the message: x: (a ){200,250}a?$"),
-        (DataError("row 3 holds 17.5"), "other", "the device failed: see its log"),
+        (DataError("row 3 holds 17.5"), "other", "the receiving device failed: see that device's log"),
     ],
 )
 async def test_a_recipient_reports_only_a_message_s_outcome(

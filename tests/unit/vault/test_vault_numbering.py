@@ -198,7 +198,7 @@ def test_records_with_another_preparation_are_refused() -> None:
         Records(np.zeros((3, 9)), np.zeros(3, dtype=int)),
     ):
         with pytest.raises(
-            PrivacyError, match=r"enrolled its records as transform none with 4 features.*restore \[data\]"
+            PrivacyError, match=r"enrolled its records with transform none and 4 features.*restore \[data\]"
         ):
             enrol_records(other, ledger)
 

@@ -58,7 +58,9 @@ def probe_graph(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECON
         _results[key] = int(answer["chunk"])
         if answer["by_place"]:
             _log.warning(
-                "graph-one-by-one %s: on this machine, the bits of a row's result depend on its position", graph.origin
+                "graph-one-by-one %s: on this machine, a row's result depends on its position, so rows are computed "
+                "one by one",
+                graph.origin,
             )
     return _results[key]
 

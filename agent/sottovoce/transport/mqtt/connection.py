@@ -252,7 +252,9 @@ class Connection:
             )
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
-            return f"the broker's certificate is not trusted ({text}): see transport.mqtt.ca"
+            return (
+                f"the broker's certificate is not trusted ({text}): set transport.mqtt.ca to the certificate of its CA"
+            )
         if "Connection refused" in text:
-            return "nothing listens there: start it, or correct transport.mqtt.url"
+            return "nothing listens there: start the broker, or correct transport.mqtt.url"
         return text or type(error).__name__

@@ -44,7 +44,7 @@ _LOST_SECONDS = 2.0  # how long to wait for answers to requests that were sent b
 _FAILURES = {
     Content.KIND_REFUSED: ("refused", "the peer refused the message: {}"),
     Content.KIND_BUSY: ("busy", "the peer is busy"),
-    Content.KIND_FAILED: ("other", "the device failed: see its log"),
+    Content.KIND_FAILED: ("other", "the receiving device failed: see that device's log"),
 }
 
 
@@ -142,7 +142,9 @@ class MqttTransport:
                 content = await self._request(peer.id, known, message, timeout)
         except TimeoutError as error:
             if known is None:
-                reason = "the peer is not present on the broker: start its agent, or check that both use this broker"
+                reason = (
+                    "the peer is not present on the broker: start its agent, or check that both devices use this broker"
+                )
                 raise DeliveryFailed("unreachable", f"{prefix}: {reason}") from error
             known.has_answered = False
             if known.introduced.gone:

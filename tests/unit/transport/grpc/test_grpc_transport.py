@@ -99,7 +99,7 @@ async def test_a_failing_device_does_not_reveal_the_cause(pair: tuple[Node, Node
     async with listening(one, other):
         failed = await one.failure(one.peer(other))
     assert failed.cause == "other"
-    assert "the device failed" in str(failed)
+    assert "the receiving device failed" in str(failed)
     assert "secret" not in str(failed)
 
 
