@@ -29,9 +29,8 @@ def propose(
     if out is not None:
         write_new({out: task.encoding})
     path = out or fleet / NAME
-    typer.echo(
-        f"{path}: epoch {task.epoch}{_describe_times(task.begins, task.ends)}. Install it on any one device of the fleet:"
-    )
+    times = _describe_times(task.begins, task.ends)
+    typer.echo(f"{path}: epoch {task.epoch}{times}. Install it on any one device of the fleet:")
     typer.echo(f"sottovoce fleet task install {path.name} --state DIR")
 
 

@@ -74,9 +74,9 @@ def enrol_records(records: Records, ledger: Ledger, check: Callable[[int], None]
     check(stored.records)
     if (stored.prepared, stored.features) != (records.prepared, features := records.features.shape[1]):
         raise PrivacyError(
-            f"this ledger enrolled its records with {stored.prepared or 'no transform'} and {stored.features} features, "
-            f"but the configuration specifies {records.prepared or 'no transform'} and {features}: restore [data], or "
-            "have the fleet sign a new task"
+            f"this ledger enrolled its records with {stored.prepared or 'no transform'} and {stored.features} "
+            f"features, but the configuration specifies {records.prepared or 'no transform'} and {features}: restore "
+            "[data], or have the fleet sign a new task"
         )
     return _unpack(stored, records.features.dtype)
 

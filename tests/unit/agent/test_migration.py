@@ -47,7 +47,7 @@ def test_moved_device_continues_only_in_its_new_location(state: Path, tmp_path: 
     before.close()
     target = tmp_path / "new"
     assert move(state, target) == target / "ledger.db"
-    with pytest.raises(LedgerError, match=r"was moved to .*new and the copy left here is permanently closed"):
+    with pytest.raises(LedgerError, match=r"was moved to .*new, and the copy left here is permanently closed"):
         Ledger.open(state / "ledger.db", OWNER, BUDGET)
     there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
     assert (there.spending().epsilon, there.numbers.key) == (spent.epsilon, key)

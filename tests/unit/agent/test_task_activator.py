@@ -175,7 +175,7 @@ def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     vault = bench.vault()
     save_consent(tmp_path, task, "withdrawn")
     save_consent(tmp_path, bench.sign_task(2), "refused")
-    assert "no longer takes part" in vault.answer(query()).explanation, (
+    assert "has refused, or withdrawn from," in vault.answer(query()).explanation, (
         "refusing the next task does not approve this one"
     )
     with pytest.raises(TaskRefused, match="a withdrawal is permanent"):

@@ -100,7 +100,7 @@ def test_rules_that_hide_no_member_are_refused(cell: Cell, key: str) -> None:
     "policy, message",
     [
         (Policy(approve="auto"), "set smallest_cell"),
-        (Policy(approve="auto", smallest_cell=7), "of 7 or more devices"),
+        (Policy(approve="auto", smallest_cell=7), "of at least 7 devices"),
         (Policy(approve="auto", smallest_cell=6, colluding=2), "tolerate at least 2 colluding ones"),
         (Policy(approve="auto", smallest_cell=6), None),
     ],
