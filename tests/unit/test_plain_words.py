@@ -20,6 +20,11 @@ PAGES = [
         if not {"decisions", "results"} & set(path.relative_to(ROOT).parts)
     ),
 ]
+DEPLOYED = [
+    path
+    for path in sorted((ROOT / "deploy").rglob("*"))
+    if path.suffix in {".cfg", ".conf", ".json", ".md", ".service", ".sh", ".toml", ".yaml", ".yml"}
+]
 PACKAGES = ("agent", "coordinator-free-bootstrap", "home", "lab")
 VAGUE = re.compile(r"(The same|What|Who|Where|When|Of|Those|Them|It|As|That)\b")
 """Beginnings of a docstring that do not say what the thing is."""
@@ -59,6 +64,12 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
             text = ast.get_docstring(node)
             if text is not None:
                 yield node.body[0].lineno, text
+
+
+@pytest.mark.parametrize("file", DEPLOYED, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_deployed_file_is_in_plain_english(file: Path) -> None:
+    lines = enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+    assert [f"{file.name}:{number}: {line.strip()}" for number, line in lines if WORDS.search(line)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
