@@ -31,10 +31,6 @@ class _TrainedOneVsAll(OneVsAll, PerExample):
         """The parameter shapes, with one row per binary model."""
         return {"weight": (copies(self.classes), self.features)}
 
-    def initial(self, seed: int) -> Floats:
-        """Return zeros, float64[P]. See Kernel.initial."""
-        return np.zeros(self.size)
-
     @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients ℓ'(s, y) ⊗ x, float64[N, B, P]. See Kernel.gradients."""

@@ -31,10 +31,6 @@ class LeastSquares(PerExample):
         """The shape of the weight vector, with P = features - 1."""
         return {"weight": (self.features - 1,)}
 
-    def initial(self, seed: int) -> Floats:
-        """Return zeros, float64[P]. See Kernel.initial."""
-        return np.zeros(self.size)
-
     @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients (w'x - y) x, float64[N, B, P]. See Kernel.gradients."""

@@ -40,6 +40,10 @@ class PerExample(ABC):
         """The dtype in which features are read: float64; see Kernel.precision."""
         return np.float64
 
+    def initial(self, seed: int) -> NDArray[np.float64]:
+        """Return zeros, float64[P]; see Kernel.initial."""
+        return np.zeros(self.size)
+
     @abstractmethod
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Return the per-example gradients; see Kernel.gradients."""

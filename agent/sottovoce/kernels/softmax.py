@@ -27,10 +27,6 @@ class Softmax(PerExample):
         """The shape of the weight matrix, with P = features × classes."""
         return {"weight": (self.features, self.classes)}
 
-    def initial(self, seed: int) -> NDArray[np.float64]:
-        """Return zeros, float64[P]. See Kernel.initial."""
-        return np.zeros(self.size)
-
     @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Return the per-example gradients x ⊗ (softmax(xᵀW) - e_y), float64[N, B, P]. See Kernel.gradients."""

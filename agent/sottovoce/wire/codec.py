@@ -49,7 +49,7 @@ def encode(message: Message) -> tuple[str, bytes]:
         raise PrivacyError(
             "simulated noise protects no data and must not leave this process: use the device's randomness"
         )
-    codec = _codec(message.kind)
+    codec: PayloadCodec | None = payload_codec(message.kind)
     if codec is None:
         raise InternalError(f"no algorithm encodes {message.kind}: this is a bug; please report it")
     try:
@@ -68,7 +68,7 @@ def decode(payload_type: str, payload: bytes) -> Message:
         MessageRefused: for `type` (the payload type is unknown), `malformed`, `shape` (the number of parameters is
             fractional, zero or too large) or `range` (a number is out of range).
     """
-    codec = _codec(payload_type)
+    codec: PayloadCodec | None = payload_codec(payload_type)
     if codec is None:
         raise MessageRefused("type", "this version does not know the payload type")
     try:
@@ -124,7 +124,3 @@ def decode_receipt(raw: bytes) -> Receipt:
         raise MessageRefused("malformed", "this version does not know the receipt's outcome")
     reply = (message.reply_type, message.reply) if message.HasField("reply") else None
     return Receipt(message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE, heads=heads, reply=reply)
-
-
-def _codec(payload_type: str) -> PayloadCodec | None:
-    return payload_codec(payload_type)

@@ -3,9 +3,8 @@
 import math
 
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
+from sottovoce.algorithms.steps.numerator import check_numerator
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.packed import read_numbers, write_numbers
 from sottovoce.wire.v1 import pairwise_pb2
 
@@ -26,11 +25,7 @@ def to_bytes(message: Proposal | Move) -> bytes:
 
 def check(message: Proposal | Move) -> None:
     """Check that a message has a valid shape and that its values are in range; see PayloadCodec.check."""
-    numerator = message.numerator
-    if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the values have shape {numerator.shape}; expected 1 to {MAX_PARAMETERS} values")
-    if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
-        raise MessageRefused("range", "a value exceeds 2^60 in units of 2^-40")
+    check_numerator(message.numerator)
     if isinstance(message, Proposal) and not (2 <= message.parts <= _MAX_PARTS and message.reach > 0):
         raise MessageRefused("range", "a proposal would move a model more than halfway, or not move it at all")
 
