@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sottovoce.cli import lab
 from sottovoce.cli.doctor import INSTALLED
 from sottovoce.errors import UsageError
 
@@ -73,7 +74,6 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
     Raises:
         UsageError: if the options conflict, or no readable device is specified.
     """
-    from sottovoce.cli.testbeds import newest_testbed, state_directories
     from sottovoce.cli.top_devices import Devices
 
     if directory is not None and not testbed:
@@ -83,8 +83,9 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
     if testbed:
         if config is not None or state is not None:
             raise UsageError("--testbed shows all agents of the testbed: omit --config and --state")
-        directory = newest_testbed() if directory is None else directory
-        agents = state_directories(directory)
+        testbeds = lab.load_module("testbed.running", "top --testbed")
+        directory = testbeds.newest_testbed() if directory is None else directory
+        agents = testbeds.state_directories(directory)
         if not agents:
             raise UsageError(
                 f"{directory}: the directory does not contain any testbed agents; use the value of testbed.directory"

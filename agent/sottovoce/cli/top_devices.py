@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.agent.control import ask
 from sottovoce.agent.status import SCHEMA as STATUS
-from sottovoce.cli.testbeds import read_progress
+from sottovoce.cli import lab
 from sottovoce.errors import NetworkError
 
 SCHEMA = "sottovoce.top/1"
@@ -109,4 +109,5 @@ def _ask_status(state: Path) -> dict[str, Any] | None:
 
 def _progress(directory: Path) -> dict[str, Any]:
     """Return whether the testbed exists, and its harness's newest measurement, made on records that no agent holds."""
-    return {"exists": directory.is_dir(), "measured": read_progress(directory)}
+    measured = lab.load_module("testbed.running", "top --testbed").read_progress(directory)
+    return {"exists": directory.is_dir(), "measured": measured}

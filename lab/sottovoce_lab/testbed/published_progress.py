@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from sottovoce.cli.testbeds import PROGRESS
 from typing_extensions import override
 
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.run_facts import curve_point
+from sottovoce_lab.testbed.running import PROGRESS
 
 
 class PublishingWatcher(Watcher):

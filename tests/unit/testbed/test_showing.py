@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from sottovoce.cli.testbeds import newest_testbed, read_progress, state_directories
 from sottovoce.errors import NetworkError
 from sottovoce_lab.testbed.measure import Metrics
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.published_progress import PublishingWatcher
+from sottovoce_lab.testbed.running import newest_testbed, read_progress, state_directories
 
 
 class _Seen(Watcher):
