@@ -111,7 +111,7 @@ def open_or_refuse(path: Path) -> Ledger | None:
     except LedgerError as error:
         message = str(error)
     assert str(path) in message, "the error names the file"
-    remedies = ("restore it from", "recover it from", "recover this file from", "Restore this exact file")
+    remedies = ("recover it from", "recover this file from", "Restore this exact file")
     assert any(remedy in message for remedy in remedies), "the error gives a remedy"
     assert read_contents(path) == before, "a refused ledger is unchanged"
     return None
