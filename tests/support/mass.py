@@ -10,16 +10,13 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import state_files
-from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.golf.public.moments_machine import GolfMoments, MomentsState
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.config import AgentConfig, load
+from sottovoce.config import AgentConfig
 from sottovoce.door import Release
-from sottovoce.wire.codec import decode
-from sottovoce.wire.envelope import read_payload
-from sottovoce_lab.testbed.unsigned import UnsignedProvenance
+
+from tests.support.saved_states import messages_in_transit, read_agents
 
 
 class Mass(NamedTuple):
@@ -35,22 +32,18 @@ def measure_mass(fleet: Mapping[str, Path]) -> tuple[Mass, Mass]:
     Args:
         fleet: the configuration files of all agents, which are stopped, by node id.
     """
-    configs = {node: load(path) for node, path in fleet.items()}
-    learners = {node: build_family(config).learner(node, UnsignedProvenance(), ()) for node, config in configs.items()}
-    saved = {node: SqliteStore(config.agent.state, *learners[node], 0).load() for node, config in configs.items()}
-    golf = cast(GolfMoments, next(iter(learners.values()))[0])
+    agents = read_agents(fleet)
+    golf = cast(GolfMoments, next(iter(agents.values())).learner)
     held = released = np.zeros(golf.schedule.width, dtype=np.int64)
     weight = 0
-    for node, config in configs.items():
-        state = cast(MomentsState, saved[node].state)
+    for agent in agents.values():
+        state = cast(MomentsState, agent.saved.state)
         held, weight = held + state.numerator, weight + state.weight
-        for outgoing in saved[node].outbox:
-            newest = saved[outgoing.recipient].seen.get(node)
-            if newest is None or outgoing.sequence > newest.sequence:
-                share = cast(PushSumShare, decode(*read_payload(cast(bytes, outgoing.parcel))))
-                held, weight = held + share.numerator, weight + share.weight
-        for record in _read_releases(config):
+        for record in _read_releases(agent.config):
             released = golf.with_release(state, released, cast(Release, SimpleNamespace(value=record)))
+    for message in messages_in_transit(agents):
+        share = cast(PushSumShare, message)
+        held, weight = held + share.numerator, weight + share.weight
     return Mass(held, weight), Mass(released, len(fleet) * WEIGHT_ONE)
 
 
