@@ -213,7 +213,7 @@ def test_a_defect_s_message_is_not_sent(
     monkeypatch.setattr(GradientSum, "compute", fails)
     vault = make_vault()
     with serve_vault(make_served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
-        with pytest.raises(InternalError, match="a bug; please report") as failure:
+        with pytest.raises(InternalError, match="because of a bug, the vault could not answer this query") as failure:
             remote.answer(question(0))
         assert "17.25" not in str(failure.value)
         assert remote.spending().charges == 1
