@@ -108,4 +108,5 @@ def test_cost_of_several_units_of_one_person() -> None:
     assert days[365]["epsilon_apart"] == pytest.approx(85.95, abs=0.02)
     assert days[365]["epsilon_together"] is None
     assert set(days) == {2, 5, 7, 30, 365}
-    assert "a year (365 days): ε = 85.9" in run_here("privacy", "explain", "--learner", "clipd2p", "--unit", "window").out
+    words = run_here("privacy", "explain", "--learner", "clipd2p", "--unit", "window").out
+    assert "a year (365 days): ε = 85.9" in words

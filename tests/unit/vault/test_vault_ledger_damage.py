@@ -105,7 +105,7 @@ def test_corruption_is_refused_with_a_remedy(ledger_copy: Path, budget: Budget, 
         lambda: Ledger.read(ledger_copy),
     ]
     for attempt in attempts:
-        with pytest.raises(LedgerError, match=r"[Rr]ecover this file|there is no ledger") as caught:
+        with pytest.raises(LedgerError, match=r"(Restore this exact|recover this) file|there is no ledger") as caught:
             attempt()
         assert str(ledger_copy) in str(caught.value)
     assert (ledger_copy.read_bytes() if ledger_copy.is_file() else None) == before
