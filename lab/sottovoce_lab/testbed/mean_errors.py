@@ -17,7 +17,7 @@ Vectors = NDArray[np.float64]
 
 
 class ErrorMeter:
-    """Metrics the errors of published means.
+    """Measures the errors of published means.
 
     Args:
         vectors: each device's own vector, before clipping and noise, float64[n, d].

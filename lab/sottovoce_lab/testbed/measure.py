@@ -95,7 +95,7 @@ def majority_accuracy(test: Records) -> float:
 
 
 class Meter:
-    """Metrics the accuracy and loss of models on the test set.
+    """Measures the accuracy and loss of models on the test set.
 
     Args:
         kernel: the model.

@@ -24,7 +24,7 @@ class Regression(Protocol):
 
 
 class PredictionMeter:
-    """Metrics the prediction errors of regression models.
+    """Measures the prediction errors of regression models.
 
     Args:
         model: the model whose parameters are measured.
