@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # the vault process loads no learner
 Settings = TypeVar("Settings", bound=LearnerSettings)
 StoredRecords: TypeAlias = "tuple[PublishedRecord, ...]"
 LearnerAndCodec: TypeAlias = "tuple[Learner[Any], StateCodec]"
+Limits: TypeAlias = tuple[float, float]
+"""How far noise may move a model, and the largest step size γ."""
+
 NOISE_DISTANCE = 120.0
 """Distance by which noise may move a classifier for the best accuracy (docs/explanation/push-sum.md)."""
 
@@ -77,12 +80,12 @@ class FirstStep:
     Attributes:
         steps: the number of private steps K.
         step_size: γ for the first step.
-        limits: how far noise may move the model, and the largest γ; None if γ does not depend on the noise.
+        limits: the limits from which γ follows; None if it does not depend on the noise.
     """
 
     steps: int
     step_size: float
-    limits: tuple[float, float] | None
+    limits: Limits | None
 
     @property
     def words(self) -> str:
@@ -196,11 +199,10 @@ def noise_bounded_step(
     steps: int,
     clip: float,
     records: float,
-    noise_distance: float,
-    largest: float,
+    limits: Limits,
     share: float = 1.0,
 ) -> float:
-    """Return the step size γ at which noise moves a model by `noise_distance`, capped at `largest`.
+    """Return the step size γ at which noise moves a model as far as it may, capped at the largest one.
 
     K steps with noise z per clip C move a model with P parameters by γ C z √(K P)/B. For sums over all records, z is
     √K/μ. For random batches with a share q of the records, z follows from μ = q √(K (exp(1/z²) - 1)), the central limit
@@ -212,10 +214,11 @@ def noise_bounded_step(
         steps: the number of steps K; 0 for no noise.
         clip: the clip norm C.
         records: the number of records B in a sum.
-        noise_distance: the distance by which noise may move the model.
-        largest: the maximum step size, used unchanged in a noise-free run.
+        limits: the distance by which noise may move the model, and the largest step size, which is used unchanged in a
+            noise-free run.
         share: the expected share q of the device's records in a sum.
     """
+    noise_distance, largest = limits
     if math.isinf(config.privacy.epsilon) or steps == 0:
         return largest
     mu = total_mu(config)

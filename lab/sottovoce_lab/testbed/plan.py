@@ -6,7 +6,7 @@ from typing import Any
 
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family, build_kernel, prepare_records, settings_of
-from sottovoce.algorithms.push_sum.parts import contributors, step_size
+from sottovoce.algorithms.push_sum.parts import contributors, first_step
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.algorithms.push_sum.step_count import default_steps, step_count
 from sottovoce.config import AgentConfig
@@ -277,7 +277,7 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
         records.labels,
         agents=options.agents,
         steps=step_count(config),
-        step_size=step_size(config, kernel.size),
+        step_size=first_step(config, kernel.size).step_size,
         seed=options.seed,
     )
 

@@ -50,7 +50,7 @@ def build_parts(config: AgentConfig) -> Family:
             size=kernel.size,
             period=learner.period,
             steps=learner.steps,
-            step_size=_step_size(config, kernel.size),
+            step_size=_first_step(config, kernel.size).step_size,
             step_decay=learner.step_decay,
             expected_records=expected_records,
             fanout=1,
@@ -64,11 +64,7 @@ def build_parts(config: AgentConfig) -> Family:
         )
         return cells, CellCodec(cells)
 
-    def first_step() -> FirstStep:
-        steps = settings_of(config, GroupSgdSettings).steps
-        return FirstStep(steps, _step_size(config, kernel.size), _step_limits(config))
-
-    return Family(kernel, kernel, terms, make_learner, first_step=first_step)
+    return Family(kernel, kernel, terms, make_learner, first_step=lambda: _first_step(config, kernel.size))
 
 
 def _cell(config: AgentConfig) -> Cell:
@@ -77,25 +73,13 @@ def _cell(config: AgentConfig) -> Cell:
     return config.cell
 
 
-def _step_limits(config: AgentConfig) -> tuple[float, float] | None:
-    """Return how far noise may move the model and the largest γ; None if γ does not depend on the noise."""
+def _first_step(config: AgentConfig, size: int) -> FirstStep:
+    """Return the first step, as configured or by the rule for one device with the smallest cell's records."""
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
-        return None
-    return NOISE_DISTANCE, _MAX_STEP_FACTOR * learner.rate
-
-
-def _step_size(config: AgentConfig, size: int) -> float:
-    """Return γ for the first step, as configured or by the rule for one device with the smallest cell's records."""
-    learner, limits = settings_of(config, GroupSgdSettings), _step_limits(config)
-    if limits is None:
-        return learner.rate
-    return noise_bounded_step(
-        config,
-        size,
-        steps=learner.steps,
-        clip=learner.clip,
-        records=config.data.expected_records * _cell(config).least,
-        noise_distance=limits[0],
-        largest=limits[1],
+        return FirstStep(learner.steps, learner.rate, None)
+    limits, records = (NOISE_DISTANCE, _MAX_STEP_FACTOR * learner.rate), config.data.expected_records
+    rate = noise_bounded_step(
+        config, size, steps=learner.steps, clip=learner.clip, records=records * _cell(config).least, limits=limits
     )
+    return FirstStep(learner.steps, rate, limits)

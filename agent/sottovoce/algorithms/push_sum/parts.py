@@ -8,6 +8,7 @@ from sottovoce.algorithms.family import (
     Family,
     FirstStep,
     LearnerAndCodec,
+    Limits,
     SignalAndNoise,
     StoredRecords,
     build_kernel,
@@ -98,10 +99,9 @@ def build_parts(config: AgentConfig) -> Family:
     def signal() -> SignalAndNoise | None:
         return signal_and_noise(config, build_schedule(config, kernel.size), clip_norm(config))
 
-    def first_step() -> FirstStep:
-        return FirstStep(step_count(config), step_size(config, kernel.size), _step_limits(config))
-
-    return Family(kernel, kernel, terms, make_learner, signal=signal, first_step=first_step)
+    return Family(
+        kernel, kernel, terms, make_learner, signal=signal, first_step=lambda: first_step(config, kernel.size)
+    )
 
 
 def _check_size(learner: PushSumSettings, size: int) -> None:
@@ -164,7 +164,7 @@ def build_schedule(config: AgentConfig, size: int) -> "Schedule":
     from sottovoce.algorithms.steps.public.thresholds import Thresholds
 
     learner, rule = settings_of(config, PushSumSettings), _rule(config)
-    paper, largest = learner.fidelity == "paper", step_size(config, size)
+    paper, largest = learner.fidelity == "paper", first_step(config, size).step_size
     return Schedule(
         learner=learner.name,
         size=size,
@@ -224,7 +224,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
     )
     if learner.mixing != "contributions" or not adds_noise:
         return SHARE_BITS
-    noise = _noise(config, step_size(config, size) / _batch(config))
+    noise = _noise(config, first_step(config, size).step_size / _batch(config))
     return min(SHARE_BITS, max(0, math.ceil(math.log2(_ROUNDING_FINENESS / noise))))
 
 
@@ -271,8 +271,8 @@ def _batch(config: AgentConfig) -> float:
     return config.data.expected_records
 
 
-def step_size(config: AgentConfig, size: int) -> float:
-    """Return γ for the first step, as configured or by a public rule that depends on the noise.
+def first_step(config: AgentConfig, size: int) -> FirstStep:
+    """Return the first step, whose γ is as configured or follows a public rule that depends on the noise.
 
     K steps with noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best if
     this distance is about 120, or about 150 with contributions, whose steps shrink further. The rule holds for any
@@ -280,38 +280,25 @@ def step_size(config: AgentConfig, size: int) -> float:
     same magnitude, performs best far below that distance and therefore starts with smaller steps, for both records and
     windows.
     """
-    limits = _step_limits(config)
-    return _fixed_step(config) if limits is None else _bounded_step(config, size, *limits)
-
-
-def _step_limits(config: AgentConfig) -> tuple[float, float] | None:
-    """Return how far noise may move the model and the largest γ; None if γ does not depend on the noise."""
     learner = settings_of(config, PushSumSettings)
-    if learner.fidelity == "paper" or learner.step_size is not None or _follows_windows(config):
-        return None
-    if config.data.classes == 1:
+    rate, is_automatic, limits = learner.rate, learner.step_size is None, None
+    if learner.fidelity == "paper":
+        rate = learner.step_size or 0.03  # as printed, for a perceptron on MNIST
+    elif is_automatic and _follows_windows(config):
+        rate = _REGRESSION
+    elif is_automatic and config.data.classes == 1:
         device_level = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
         largest = _DEVICE_REGRESSION * config.data.expected_records if device_level else _REGRESSION
-        return _REGRESSION_NOISE_DISTANCE, largest
-    if learner.name == "push-sum" or not derives_step_size_from_noise(config):
-        return None
-    if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
-        return NOISE_DISTANCE, _MAX_STEP_FACTOR * learner.rate
-    return CONTRIBUTIONS_NOISE_DISTANCE, MAX_CONTRIBUTIONS_STEP_FACTOR * learner.rate
-
-
-def _fixed_step(config: AgentConfig) -> float:
-    learner = settings_of(config, PushSumSettings)
-    if learner.fidelity == "paper":
-        return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
-    if learner.step_size is not None:
-        return learner.rate
-    if _follows_windows(config):
-        return _REGRESSION
-    if learner.name == "push-sum":
-        default = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
-        return _UNCLIPPED.get(learner.chosen_model, default)
-    return learner.rate
+        limits = _REGRESSION_NOISE_DISTANCE, largest
+    elif is_automatic and learner.name == "push-sum":
+        default = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else rate
+        rate = _UNCLIPPED.get(learner.chosen_model, default)
+    elif derives_step_size_from_noise(config):
+        if learner.mixing == "contributions" and math.isfinite(config.privacy.epsilon):
+            limits = CONTRIBUTIONS_NOISE_DISTANCE, MAX_CONTRIBUTIONS_STEP_FACTOR * rate
+        else:
+            limits = NOISE_DISTANCE, _MAX_STEP_FACTOR * rate
+    return FirstStep(step_count(config), rate if limits is None else _bounded_step(config, size, limits), limits)
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
@@ -326,18 +313,10 @@ def _largest_pace(config: AgentConfig, size: int) -> float:
     """Return an upper bound on γ/B for a live feed, which is the regression limit for any number of windows."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
-    return _bounded_step(config, size, _REGRESSION_NOISE_DISTANCE, math.inf) / config.data.expected_records
+    return _bounded_step(config, size, (_REGRESSION_NOISE_DISTANCE, math.inf)) / config.data.expected_records
 
 
-def _bounded_step(config: AgentConfig, size: int, noise_distance: float, largest: float) -> float:
-    """Return `largest`, or the γ at which noise moves a model by `noise_distance` if that is smaller."""
+def _bounded_step(config: AgentConfig, size: int, limits: Limits) -> float:
+    """Return the γ at which noise moves a model as far as it may, capped at the largest one."""
     steps, records = step_count(config), config.data.expected_records
-    return noise_bounded_step(
-        config,
-        size,
-        steps=steps,
-        clip=clip_norm(config),
-        records=records,
-        noise_distance=noise_distance,
-        largest=largest,
-    )
+    return noise_bounded_step(config, size, steps=steps, clip=clip_norm(config), records=records, limits=limits)

@@ -49,17 +49,13 @@ def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Fami
         )
         return rounds, RoundsCodec(rounds)
 
-    def first_step() -> FirstStep:
-        steps = settings_of(config, RoundsSettings).steps
-        return FirstStep(steps, _step_size(config, kernel.size), _step_limits(config))
-
     return Family(
         kernel,
         kernel,
         _terms(config, rule.questions(config)),
         make_learner,
         check=lambda: _check(config, rule, public),
-        first_step=first_step,
+        first_step=lambda: _first_step(config, kernel.size),
     )
 
 
@@ -73,40 +69,32 @@ def build_schedule(config: AgentConfig, size: int) -> "RoundsSchedule":
         size=size,
         period=learner.period,
         steps=learner.steps,
-        step_size=_step_size(config, size),
+        step_size=_first_step(config, size).step_size,
         step_decay=learner.decay,
         batch=config.data.expected_records if learner.sampling == "full" else _batch(config)[0],
         deadline=learner.deadline,
     )
 
 
-def _step_limits(config: AgentConfig) -> tuple[float, float] | None:
-    """Return how far noise may move the model and the largest γ; None if γ does not depend on the noise."""
+def _first_step(config: AgentConfig, size: int) -> FirstStep:
+    """Return the first step, as configured or by the rule that limits how far noise moves the model."""
     learner = settings_of(config, RoundsSettings)
-    if learner.step_size is not None or learner.fidelity == "paper" or config.unit != "record":
-        return None
-    if config.data.classes == 1:
-        return None
+    steps, configured = learner.steps * learner.moves_per_round, learner.step_size is not None
+    if configured or learner.fidelity == "paper" or config.unit != "record" or config.data.classes == 1:
+        return FirstStep(steps, learner.rate, None)
     distance = NOISE_DISTANCE if has_hidden_layers(learner.chosen_model) else _LINEAR_NOISE_DISTANCE
-    return distance, learner.rate * (1.0 if learner.chosen_model in _SHORT_STEPS else _MAX_STEP_FACTOR)
-
-
-def _step_size(config: AgentConfig, size: int) -> float:
-    """Return γ for the first round, as configured or by the rule that limits how far noise moves the model."""
-    learner, limits = settings_of(config, RoundsSettings), _step_limits(config)
-    if limits is None:
-        return learner.rate
+    limits = distance, learner.rate * (1.0 if learner.chosen_model in _SHORT_STEPS else _MAX_STEP_FACTOR)
     (batch, total), sampled = _batch(config), learner.sampling == "poisson"
-    return noise_bounded_step(
+    rate = noise_bounded_step(
         config,
         size,
-        steps=learner.steps * learner.moves_per_round,
+        steps=steps,
         clip=learner.clip,
         records=batch if sampled else config.data.expected_records,
-        noise_distance=limits[0],
-        largest=limits[1],
+        limits=limits,
         share=batch / total if sampled else 1.0,
     )
+    return FirstStep(steps, rate, limits)
 
 
 def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
