@@ -12,8 +12,6 @@ from sottovoce.registry import DEFAULT
 from sottovoce_lab.cli import names
 from sottovoce_lab.cli.simulate import limit_blas_threads
 
-_MAX_TRACED_CYCLES = 2000
-
 
 def run_testbed(
     agents: Annotated[int, typer.Option(help="Number of agents.")] = 12,
@@ -113,7 +111,7 @@ def run_testbed(
     from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.cli.table import ConsoleWatcher
-    from sottovoce_lab.simulator import Trace
+    from sottovoce_lab.simulator.trace import MAX_TRACED_CYCLES, Trace
     from sottovoce_lab.testbed import memory, processes
     from sottovoce_lab.testbed.options import parse_settings
     from sottovoce_lab.testbed.plan import plan
@@ -143,10 +141,10 @@ def run_testbed(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # without this, the fleet's keys and records would remain
     with ConsoleWatcher(quiet=as_json) as watcher:
         planned = plan(options)
-        if trace is not None and (transport != "memory" or agents * planned.options.cycles > _MAX_TRACED_CYCLES):
+        if trace is not None and (transport != "memory" or agents * planned.options.cycles > MAX_TRACED_CYCLES):
             raise UsageError(
                 "--trace requires --transport memory, and the number of agents times the number of cycles must be at "
-                f"most {_MAX_TRACED_CYCLES}"
+                f"most {MAX_TRACED_CYCLES}"
             )
         result = (
             memory.run(planned, watcher, trace_recorder) if transport == "memory" else processes.run(planned, watcher)

@@ -10,14 +10,12 @@ from sottovoce.data import DataSet
 from sottovoce.errors import ConfigError, UsageError
 
 from sottovoce_lab.simulator import Trace
+from sottovoce_lab.simulator.trace import check_traceable
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import build_run_spec
-
-MAX_TRACED_CYCLES = 2000
-"""Maximum product of agents and cycles in a traced run, which records every state and message."""
 
 
 def build_options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
@@ -59,11 +57,8 @@ def run(
         SottovoceError: if the fleet cannot run; the message suggests a remedy.
     """
     planned = plan(options, data)
-    if traced and options.agents * planned.options.cycles > MAX_TRACED_CYCLES:
-        raise UsageError(
-            f"--trace: the number of agents times the number of cycles must be at most {MAX_TRACED_CYCLES}; "
-            "reduce one of them"
-        )
+    if traced:
+        check_traceable(options.agents, planned.options.cycles)
     trace = Trace() if traced else None
     report = memory.run(planned, watcher, trace).document()
     return report, None if trace is None else trace.document()

@@ -7,10 +7,8 @@ from sottovoce.errors import UsageError
 from sottovoce_lab.experiments import golf, gradient_walk, sequential
 from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.settings import Settings
+from sottovoce_lab.simulator.trace import check_traceable
 from sottovoce_lab.testbed.progress import Watcher
-
-MAX_TRACED_CYCLES = 2000
-"""Maximum product of agents and cycles in a traced run, which records every state and message."""
 
 
 def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -32,11 +30,8 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
             "--trace supports only the learner golf; a walk has a single model, which the report already tracks"
         )
     fleet = assemble(settings)
-    if traced and len(fleet.records) * settings.cycles > MAX_TRACED_CYCLES:
-        raise UsageError(
-            f"--trace: the number of agents times the number of cycles must be at most {MAX_TRACED_CYCLES}; "
-            "reduce one of them"
-        )
+    if traced:
+        check_traceable(len(fleet.records), settings.cycles)
     return run_fleet(fleet, watcher, traced)
 
 

@@ -4,9 +4,25 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sottovoce.door import Query
+from sottovoce.errors import UsageError
 from sottovoce.learners import State
 
 SCHEMA = "sottovoce.trace/1"
+MAX_TRACED_CYCLES = 2000
+"""Maximum product of agents and cycles in a traced run, which records every state and message."""
+
+
+def check_traceable(agents: int, cycles: int) -> None:
+    """Check that a run is small enough for a trace.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    if agents * cycles > MAX_TRACED_CYCLES:
+        raise UsageError(
+            f"--trace: the number of agents times the number of cycles must be at most {MAX_TRACED_CYCLES}; "
+            "reduce one of them"
+        )
 
 
 class EventObserver(Protocol):
