@@ -5,8 +5,8 @@ from functools import partial
 
 from sottovoce.config import AgentConfig
 from sottovoce.days import DAY
-from sottovoce.doctor.contact import find_connection_error, run_with_deadline
 from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.network import find_connection_error, run_with_deadline
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 

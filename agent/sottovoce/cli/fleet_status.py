@@ -52,8 +52,8 @@ def _probe_peers(state: Path, fleet: dict[str, Any]) -> dict[str, str | None]:
     """Connect to each peer that has an address, and return the error by node id; None for peers that answer."""
     from functools import partial
 
-    from sottovoce.doctor.contact import find_connection_error, run_with_deadline
-    from sottovoce.doctor.credentials import device_credentials as credentials
+    from sottovoce.doctor.network import device_credentials as credentials
+    from sottovoce.doctor.network import find_connection_error, run_with_deadline
     from sottovoce.identity import peer_dns_name
     from sottovoce.listening import split_address
     from sottovoce.transport import is_direct

@@ -5,20 +5,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sottovoce.doctor.agent import agent
-from sottovoce.doctor.cells import cells
-from sottovoce.doctor.certificates import certificates
-from sottovoce.doctor.clock import clock
-from sottovoce.doctor.disk import disk
+from sottovoce.doctor.device import agent, cells, certificates, ledger, records
 from sottovoce.doctor.finding import Finding, Level, error_finding, problem
-from sottovoce.doctor.ledger import ledger
-from sottovoce.doctor.listening import listening
-from sottovoce.doctor.machine import machine
-from sottovoce.doctor.memory import memory
-from sottovoce.doctor.model import model
-from sottovoce.doctor.packages import packages
-from sottovoce.doctor.reachability import broker, peers
-from sottovoce.doctor.records import records
+from sottovoce.doctor.machine import clock, disk, machine, memory, model, packages
+from sottovoce.doctor.network import broker, listening, peers
 from sottovoce.doctor.subject import Subject, configuration
 from sottovoce.errors import ExitCode, SottovoceError
 

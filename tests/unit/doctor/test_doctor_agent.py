@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.doctor import Level
-from sottovoce.doctor.agent import agent
+from sottovoce.doctor.device import agent
 from sottovoce.errors import ExitCode
 
 from tests.support.devices import Device

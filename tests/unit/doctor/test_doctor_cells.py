@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from sottovoce.doctor import Level
-from sottovoce.doctor.cells import cells
+from sottovoce.doctor.device import cells
 from sottovoce.errors import ConfigError, ExitCode
 from sottovoce.identity import Fleet
 

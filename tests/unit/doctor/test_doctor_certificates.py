@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent.revocation_store import revoke, store_revocation_list
 from sottovoce.doctor import Level
-from sottovoce.doctor.certificates import certificates
+from sottovoce.doctor.device import certificates
 from sottovoce.errors import ExitCode, IdentityError
 from sottovoce.identity import Fleet
 from sottovoce.identity.renewal import renewal_time

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.clock import clock
+from sottovoce.doctor.machine import clock
 from sottovoce.errors import ExitCode, IdentityError
 from sottovoce.identity.clock import NAME, UNSYNCHRONISED, ClockFloor, kernel_clock
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level
-from sottovoce.doctor.contact import find_connection_error, run_with_deadline
-from sottovoce.doctor.credentials import device_credentials as credentials
-from sottovoce.doctor.reachability import broker, peers
+from sottovoce.doctor.network import broker, find_connection_error, peers, run_with_deadline
+from sottovoce.doctor.network import device_credentials as credentials
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Fleet
 from sottovoce.listening import split_address

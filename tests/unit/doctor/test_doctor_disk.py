@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.disk import disk, time_write
+from sottovoce.doctor.machine import disk, time_write
 from sottovoce.errors import ExitCode
 
 from tests.support.patients import worst_finding

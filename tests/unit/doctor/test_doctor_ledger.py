@@ -8,7 +8,7 @@ from sottovoce.accounting.events import PureRelease
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.doctor import Level
-from sottovoce.doctor.ledger import ledger
+from sottovoce.doctor.device import ledger
 from sottovoce.errors import ExitCode, LedgerError
 from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Ledger

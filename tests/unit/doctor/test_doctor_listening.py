@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.listening import listening
+from sottovoce.doctor.network import listening
 from sottovoce.errors import ExitCode
 from sottovoce.listening import find_listening_error, make_listening_error
 

@@ -2,8 +2,7 @@
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.machine import machine
-from sottovoce.doctor.packages import CORE, EXTRAS, is_installed, packages
+from sottovoce.doctor.machine import CORE, EXTRAS, is_installed, machine, packages
 from sottovoce.errors import ExitCode
 
 from tests.support.devices import Device

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.memory import allowed_memory, memory
+from sottovoce.doctor.machine import allowed_memory, memory
 
 from tests.support.patients import worst_finding
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from sottovoce.doctor import Level
-from sottovoce.doctor.agent import agent
-from sottovoce.doctor.model import model
+from sottovoce.doctor.device import agent
+from sottovoce.doctor.machine import model
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
 from sottovoce.identity import Fleet
 
