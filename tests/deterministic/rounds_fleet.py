@@ -17,7 +17,7 @@ from sottovoce.algorithms.rounds.public import (
     Weighing,
 )
 from sottovoce.data import Records
-from sottovoce.kernels.decentralised.coalitions import AccuracyGame
+from sottovoce.kernels.decentralised.shapley import AccuracyGame
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.gradients import GradientTerms

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.identity import Fleet
-from sottovoce.kernels.onnx.runtime import onnxruntime
+from sottovoce.kernels.onnx.session import onnxruntime
 
 from tests.support.command import run_here
 from tests.support.devices import CLASSES, FEATURES, Device, accuracy, draw_records, new_device

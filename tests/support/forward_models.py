@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper, parser
-from sottovoce.kernels.onnx.runtime import onnxruntime
+from sottovoce.kernels.onnx.session import onnxruntime
 
 Floats = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ import sottovoce.kernels.onnx
 from numpy.typing import NDArray
 from onnx import ModelProto
 from sottovoce.kernels.onnx.facts import KEY, GraphFacts, ParameterFacts, read_facts
-from sottovoce.kernels.onnx.runtime import onnxruntime
+from sottovoce.kernels.onnx.session import onnxruntime
 from sottovoce_lab.models.build import build_graph
 from sottovoce_lab.models.declaration import Declaration, parse_declaration, read_declaration
 

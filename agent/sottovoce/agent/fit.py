@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.record_moments import sum_moments
 from sottovoce.errors import DataError
 from sottovoce.kernels.gossip_rules import RULES
-from sottovoce.kernels.ridge import ridge
+from sottovoce.kernels.least_squares import ridge
 from sottovoce.learners import Perturbation, PublishedRecord
 from sottovoce.perturbation import Scheme, scheme
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds
 from sottovoce.errors import DataError
-from sottovoce.kernels.harmonics import harmonic_waves
+from sottovoce.kernels.profile import harmonic_waves
 
 Rows = NDArray[np.float64]
 

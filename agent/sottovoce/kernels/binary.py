@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from sottovoce.kernels.gossip_rules import hinge_slope, logistic_slope
 from sottovoce.kernels.kernel import Features, Labels, Parameters
-from sottovoce.kernels.linear import OneVsAll
-from sottovoce.kernels.one_vs_all import copies, scores, targets
-from sottovoce.kernels.per_example import PerExample
-from sottovoce.kernels.products import inner
+from sottovoce.kernels.linear import OneVsAll, copies, scores, targets
+from sottovoce.kernels.per_example import PerExample, inner
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Update rules and merging for gossip learning on perturbed records (Hegedűs & Jelasity 2017).
+"""Update rules and merging for gossip learning (Hegedűs & Jelasity 2017): on perturbed records or with perturbed gradients.
 
 A model is a stack of k linear binary models, `weights[N,k,d]`, and a counter `steps[N]` that travels with it: the
 number of updates t in the model's history, which determines its step size 1/(λt). A record is q[N,k,d], with
@@ -7,6 +7,8 @@ q = y^(k)x + noise. Both rules use y and x only through their product, so it is 
 Every operation is elementwise or a sum along one contiguous row. BLAS is not used, because its summation order may
 depend on an array's address. A node's result is therefore bit-identical whichever other nodes are computed in the same
 call. Results have the same dtype as the weights.
+
+Gradient perturbation, which adds noise to a gradient per visit, is a baseline in the paper.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.products import inner
+from sottovoce.kernels.per_example import inner
 
 LAMBDA = 1e-4
 """The regularisation parameter λ in the paper."""
@@ -92,3 +94,40 @@ def _update(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[
     updated = records * rates[:, :, np.newaxis]
     updated += weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]
     return updated, steps
+
+
+def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> NDArray[Float]:
+    """Return each record's negative loss (sub)gradient, slope(w'q) · q, without the regulariser.
+
+    Slopes lie between 0 and 1, so a descent vector is never longer than its record in any norm.
+
+    Args:
+        weights: float[N,k,d].
+        batch: float[N,b,k,d], each node's records as y^(k)x.
+        slope: the negative derivative of the loss with respect to the margin; see gossip_rules.
+
+    Returns:
+        float[N,b,k,d].
+    """
+    margins = inner(weights[:, np.newaxis], batch)
+    vectors: NDArray[Float] = slope(margins)[..., np.newaxis] * batch
+    return vectors
+
+
+def descend(
+    weights: NDArray[Float], steps: NDArray[np.int64], noisy_gradients: NDArray[Float]
+) -> tuple[NDArray[Float], NDArray[np.int64]]:
+    """Take the step t ← t+1; w ← w - (λw + g)/(λt).
+
+    Args:
+        weights: float[N,k,d].
+        steps: int64[N], t before the step, starting at 0.
+        noisy_gradients: float[N,k,d], the noisy gradients g.
+
+    Returns:
+        The new weights and steps, in new arrays.
+    """
+    steps = steps + 1
+    shrunk = weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]
+    rates = (1 / (LAMBDA * steps)).astype(weights.dtype)[:, np.newaxis, np.newaxis]
+    return shrunk - noisy_gradients * rates, steps

@@ -1,12 +1,73 @@
-"""A linear one-vs-all model as a flat parameter vector, which is the form that gossip learning publishes."""
+"""One-vs-all linear models, as a stack of weight vectors and as the flat vector that gossip learning publishes.
+
+N is the number of nodes, k the number of binary models (`copies`) and d the number of features.
+"""
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
-from sottovoce.kernels.one_vs_all import copies, decide, scores, targets
+
+Float = TypeVar("Float", bound=np.floating[Any])
+
+
+def copies(classes: int) -> int:
+    """Return k. Two classes need a single model, and c > 2 classes need one model each."""
+    return 1 if classes == 2 else classes
+
+
+def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """Return the labels as targets for each binary model, y^(k) in {-1, +1}.
+
+    Args:
+        labels: int64[n], with values 0 … classes-1.
+        classes: the number of classes c, at least 2.
+
+    Returns:
+        float64[n,k]. With two classes, class 1 is +1; with more, column j is +1 for class j.
+    """
+    positive_labels = np.array([1]) if classes == 2 else np.arange(classes)
+    signs: NDArray[np.float64] = np.where(labels[:, np.newaxis] == positive_labels, 1.0, -1.0)
+    return signs
+
+
+def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
+    """Return the scores w'x of every model on every example.
+
+    Args:
+        weights: float[N,k,d].
+        features: float[M,d].
+
+    Returns:
+        float[N,M,k].
+    """
+    nodes, models, columns = weights.shape
+    products: NDArray[Float] = features @ weights.reshape(nodes * models, columns).T
+    return products.reshape(len(features), nodes, models).swapaxes(0, 1)
+
+
+def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int64]:
+    """Return each node's predicted label per example, by the sign of a single score or by the largest score.
+
+    Args:
+        weights: float[N,k,d].
+        features: float[M,d].
+
+    Returns:
+        int64[N,M]; a single score of exactly 0 means class 0.
+    """
+    return decide(scores(weights, features))
+
+
+def decide(values: NDArray[Float]) -> NDArray[np.int64]:
+    """Return labels int64[N,M] from scores float[N,M,k]."""
+    if values.shape[2] == 1:
+        return (values[:, :, 0] > 0).astype(np.int64)
+    labels: NDArray[np.int64] = np.argmax(values, axis=2)
+    return labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.kernel import Features, Labels, Parameters
-from sottovoce.kernels.per_example import PerExample
-from sottovoce.kernels.products import Float, inner
+from sottovoce.kernels.kernel import Features, Labels, Parameters, uniform_values
+from sottovoce.kernels.per_example import Float, PerExample, inner
 from sottovoce.kernels.softmax import cross_entropy_slopes, mean_cross_entropy
-from sottovoce.kernels.start import uniform_values
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The few coefficients that `average` releases for a device's vector, based on its difference from a public profile.
+"""Mean profiles: harmonics of the day, the coefficients that `average` releases, and the mean as a model.
 
 Much about a mean is publicly known: load profiles in different countries have similar shapes, and a day's profile is
 smooth. Using public knowledge costs no privacy, and a coefficient that is not released adds no noise.
@@ -6,11 +6,31 @@ smooth. Using public knowledge costs no privacy, and a coefficient that is not r
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.harmonics import harmonic_waves
+from sottovoce.kernels.kernel import Features, Labels, Parameters
+
+
+@lru_cache(maxsize=8)
+def harmonic_waves(width: int, count: int) -> NDArray[np.float64]:
+    """Return an orthonormal basis of the level, then the cosine and sine of each of the first `count` frequencies.
+
+    Args:
+        width: the number of values in a row, more than 2 count.
+        count: the number of frequencies.
+
+    Returns:
+        float64[1 + 2 count, width], read-only.
+    """
+    phases = 2 * np.pi * np.outer(np.arange(1, count + 1), np.arange(width)) / width
+    waves = np.stack([np.cos(phases), np.sin(phases)], axis=1).reshape(-1, width)
+    basis: NDArray[np.float64] = np.vstack([np.full(width, width**-0.5), waves * math.sqrt(2 / width)])
+    basis.setflags(write=False)
+    return basis
+
 
 Floats = NDArray[np.float64]
 
@@ -93,3 +113,29 @@ class Profile:
 def limit_norm(numbers: Floats, bound: float) -> Floats:
     """Return the vector, scaled down to the L2 norm `bound` if its norm is larger."""
     return numbers * min(1.0, bound / max(bound, math.sqrt(float(numbers @ numbers))))
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A model whose parameters are an estimate of the mean vector.
+
+    Attributes:
+        features: the vector length.
+    """
+
+    features: int
+
+    @property
+    def size(self) -> int:
+        """The number of parameters, P = features."""
+        return self.features
+
+    def predict(self, parameters: Parameters, features: Features) -> Labels:
+        """Return zeros, int64[N, M], because there are no classes to distinguish."""
+        return np.zeros((len(parameters), len(features)), dtype=np.int64)
+
+    def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
+        """Return half the mean squared distance to the vectors, float64[N], which is smallest at their mean."""
+        differences = parameters[:, np.newaxis] - features
+        losses: NDArray[np.float64] = np.mean(np.add.reduce(differences * differences, axis=2), axis=1) / 2
+        return losses

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
-from sottovoce.kernels.per_example import PerExample
-from sottovoce.kernels.products import inner
+from sottovoce.kernels.per_example import PerExample, inner
 
 
 @dataclass(frozen=True, slots=True)

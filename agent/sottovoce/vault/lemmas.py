@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.kernels.one_vs_all import copies
+from sottovoce.kernels.linear import copies
 from sottovoce.kernels.softmax import Softmax
 
 MAX_WEIGHT = 2.0**12  # largest magnitude of a weight from which a chain may start

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.errors import UsageError
 from sottovoce.kernels.gossip_rules import SLOPES
-from sottovoce.kernels.one_vs_all import targets
+from sottovoce.kernels.linear import targets
 from sottovoce.perturbation import visit_epsilons
 
 from sottovoce_lab.experiments.fleet import Fleet

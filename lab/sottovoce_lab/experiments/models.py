@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
-from sottovoce.kernels.ridge import ridge
+from sottovoce.kernels.least_squares import ridge
 from sottovoce.perturbation import Scheme
 
 from sottovoce_lab.simulator.vector import MixedSums, RecordStores, TravellingModels

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.onnx.runtime import onnxruntime
+from sottovoce.kernels.onnx.session import onnxruntime
 
 from sottovoce_lab.models.checks import lengths
 from sottovoce_lab.models.export import KEY

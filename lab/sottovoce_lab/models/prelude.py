@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sottovoce.data import scattering
 from sottovoce.data.steps import HOG_DIRECTIONS, HOG_FLOOR, hog_weights
 from sottovoce.data.transform import NEW_COLUMNS, step_width
-from sottovoce.kernels.harmonics import harmonic_waves
+from sottovoce.kernels.profile import harmonic_waves
 
 from sottovoce_lab.models.tape import Tape, Value
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev as series
 from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.decentralised import chebyshev
+from sottovoce.kernels.decentralised import mixing
 
 Matrix = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def spectral_gap(W: Matrix) -> float:
 def gossip(W: Matrix, start: Matrix, coefficients: NDArray[np.float64]) -> Matrix:
     previous = current = start
     for c in coefficients:
-        previous, current = current, chebyshev.step(W @ current, previous, float(c))
+        previous, current = current, mixing.step(W @ current, previous, float(c))
     return current
 
 
@@ -42,14 +42,14 @@ def test_acceleration_is_the_chebyshev_polynomial(steps: int) -> None:
     start = np.random.default_rng(steps).normal(size=(9, 2))
     wanted = vectors @ (shrunk[:, np.newaxis] * (vectors.T @ start))
     np.testing.assert_allclose(
-        gossip(W, start, chebyshev.accelerated_coefficients(spectral_gap(W), steps)), wanted, atol=1e-12
+        gossip(W, start, mixing.accelerated_coefficients(spectral_gap(W), steps)), wanted, atol=1e-12
     )
 
 
 def test_plain_gossip_is_a_power_of_the_matrix() -> None:
     W, start = ring(6), np.random.default_rng(0).normal(size=(6, 3))
     np.testing.assert_allclose(
-        gossip(W, start, chebyshev.plain_coefficients(5)), np.linalg.matrix_power(W, 5) @ start, atol=1e-14
+        gossip(W, start, mixing.plain_coefficients(5)), np.linalg.matrix_power(W, 5) @ start, atol=1e-14
     )
 
 
@@ -62,7 +62,7 @@ def test_the_sum_over_agents_stays(gap: float, steps: int, seed: int) -> None:
         swap = np.eye(5)[generator.permutation(5)]
         W = W / 2 + (swap + swap.T) / 4
     start = generator.normal(size=(5, 2))
-    for coefficients in (chebyshev.plain_coefficients, lambda s: chebyshev.accelerated_coefficients(gap, s)):
+    for coefficients in (mixing.plain_coefficients, lambda s: mixing.accelerated_coefficients(gap, s)):
         mixed = gossip(W, start, coefficients(steps))
         np.testing.assert_allclose(mixed.sum(axis=0), start.sum(axis=0), atol=1e-9 * max(1, np.abs(mixed).max()))
 
@@ -74,8 +74,8 @@ def test_acceleration_pays(agents: int) -> None:
     error = {
         name: float(np.linalg.norm(gossip(W, start, coefficients) - start.mean(axis=0)))
         for name, coefficients in (
-            ("plain", chebyshev.plain_coefficients(steps)),
-            ("accelerated", chebyshev.accelerated_coefficients(spectral_gap(W), steps)),
+            ("plain", mixing.plain_coefficients(steps)),
+            ("accelerated", mixing.accelerated_coefficients(spectral_gap(W), steps)),
         )
     }
     assert error["accelerated"] < error["plain"] / 10
@@ -84,15 +84,15 @@ def test_acceleration_pays(agents: int) -> None:
 
 
 def test_coefficients_grow_from_none_and_stay_below_one() -> None:
-    coefficients = chebyshev.accelerated_coefficients(0.01, 500)
+    coefficients = mixing.accelerated_coefficients(0.01, 500)
     assert coefficients[0] == 0
     assert coefficients[1] == pytest.approx(2 / (2 - 0.99**2) - 1)
     assert (coefficients < 1).all()
-    assert not chebyshev.accelerated_coefficients(1.0, 5).any(), "one step of a complete graph averages"
-    assert chebyshev.accelerated_coefficients(0.3, 0).size == 0
+    assert not mixing.accelerated_coefficients(1.0, 5).any(), "one step of a complete graph averages"
+    assert mixing.accelerated_coefficients(0.3, 0).size == 0
 
 
 @pytest.mark.parametrize("gap", [0.0, -0.1, 1.1, math.nan])
 def test_no_gap(gap: float) -> None:
     with pytest.raises(ConfigError, match="spectral gap"):
-        chebyshev.accelerated_coefficients(gap, 3)
+        mixing.accelerated_coefficients(gap, 3)

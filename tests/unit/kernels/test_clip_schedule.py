@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.decentralised import clip_schedule
+from sottovoce.kernels.decentralised import clipping
 
 
 def test_decay_runs_from_the_first_threshold_to_the_ratio_in_equal_factors() -> None:
-    thresholds = [clip_schedule.decayed_threshold(4.0, 0.25, t, 10) for t in range(11)]
+    thresholds = [clipping.decayed_threshold(4.0, 0.25, t, 10) for t in range(11)]
     assert thresholds[0] == 4.0
     assert thresholds[5] == pytest.approx(2.0)
     assert thresholds[10] == pytest.approx(1.0)
@@ -20,4 +20,4 @@ def test_decay_runs_from_the_first_threshold_to_the_ratio_in_equal_factors() -> 
 def test_settings_that_cannot_be() -> None:
     for initial, ratio, steps in ((0.0, 0.5, 5), (1.0, -1.0, 5), (1.0, 0.5, 0), (math.inf, 0.5, 5)):
         with pytest.raises(ConfigError, match="must be positive"):
-            clip_schedule.decayed_threshold(initial, ratio, 0, steps)
+            clipping.decayed_threshold(initial, ratio, 0, steps)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.kernels import Kernel, kernel_named
-from sottovoce.kernels.decentralised.coalitions import AccuracyGame
+from sottovoce.kernels.decentralised.shapley import AccuracyGame
 
 MODELS = [("softmax", 3), ("mlp", 4), ("logistic", 2)]
 
@@ -33,5 +33,5 @@ def test_the_value_is_the_mean_s_accuracy(name: str, classes: int) -> None:
 def test_chunk_size_has_no_effect(name: str, classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _, game, candidates = draw_game(name, classes)
     full = game.worth(candidates)(np.arange(64))
-    monkeypatch.setattr("sottovoce.kernels.decentralised.coalitions._CHUNK", 1)
+    monkeypatch.setattr("sottovoce.kernels.decentralised.shapley._CHUNK", 1)
     assert game.worth(candidates)(np.arange(64)).tolist() == full.tolist()

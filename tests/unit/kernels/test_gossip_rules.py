@@ -6,8 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels.gossip_rules import LAMBDA, RULES, SLOPES, logistic, merge, pegasos
-from sottovoce.kernels.gradient_walk import descend, descents
+from sottovoce.kernels.gossip_rules import LAMBDA, RULES, SLOPES, descend, descents, logistic, merge, pegasos
 
 LONG = 200  # numbers per row: several blocks in any vectorised sum
 

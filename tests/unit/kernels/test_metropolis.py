@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.decentralised import metropolis
+from sottovoce.kernels.decentralised import mixing
 
 
 def matrix(edges: set[tuple[int, int]], agents: int) -> NDArray[np.float64]:
     neighbours = {i: [j for j in range(agents) if (i, j) in edges or (j, i) in edges] for i in range(agents)}
     W = np.zeros((agents, agents))
     for i, around in neighbours.items():
-        W[i, i], others = metropolis.weights(len(around), {j: len(neighbours[j]) for j in around})
+        W[i, i], others = mixing.weights(len(around), {j: len(neighbours[j]) for j in around})
         for j, share in others.items():
             W[i, j] = share
     return W
@@ -43,7 +43,7 @@ def test_weights_are_symmetric_and_doubly_stochastic_on_any_graph(graph: tuple[i
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40), st.integers(0, 100))
 def test_a_row_sums_to_one_within_floating_point_accuracy(degrees: list[int], absent: int) -> None:
-    own, others = metropolis.weights(len(degrees) + absent, dict(enumerate(degrees)))
+    own, others = mixing.weights(len(degrees) + absent, dict(enumerate(degrees)))
     exact = sum(map(Fraction, others.values()), Fraction(own))
     assert abs(exact - 1) <= Fraction(1, 2**54)
     assert math.fsum([own, *others.values()]) == 1.0
@@ -51,20 +51,20 @@ def test_a_row_sums_to_one_within_floating_point_accuracy(degrees: list[int], ab
 
 
 def test_an_absent_neighbour_leaves_its_weight() -> None:
-    own, others = metropolis.weights(3, {"b": 2, "c": 5, "d": 3})
-    alone, there = metropolis.weights(3, {"b": 2, "d": 3})
+    own, others = mixing.weights(3, {"b": 2, "c": 5, "d": 3})
+    alone, there = mixing.weights(3, {"b": 2, "d": 3})
     assert there == {"b": others["b"], "d": others["d"]}
     assert alone == pytest.approx(own + others["c"], abs=1e-15)
-    assert metropolis.weights(3, {}) == (1.0, {})
-    assert metropolis.weights(0, {}) == (1.0, {})
+    assert mixing.weights(3, {}) == (1.0, {})
+    assert mixing.weights(0, {}) == (1.0, {})
 
 
 def test_both_ends_compute_the_same_weight() -> None:
-    assert metropolis.weight(4, 9) == metropolis.weight(9, 4) == 0.1
+    assert mixing.weight(4, 9) == mixing.weight(9, 4) == 0.1
 
 
 def test_invalid_degrees_are_refused() -> None:
     with pytest.raises(ConfigError, match="there are 2 neighbours, but the degree is 1"):
-        metropolis.weights(1, {"a": 1, "b": 1})
+        mixing.weights(1, {"a": 1, "b": 1})
     with pytest.raises(ConfigError, match="degree of at least 1"):
-        metropolis.weights(2, {"a": 0})
+        mixing.weights(2, {"a": 0})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, Rule, normalise, row_length, undo_normalisation
+from sottovoce.kernels.decentralised.clipping import BIT_SHARE, Rule, normalise, row_length, undo_normalisation
 
 RULES: tuple[Rule, ...] = ("decay", "quantile", "automatic")
 THRESHOLDS = st.floats(1e-300, 1e300, allow_nan=False, allow_infinity=False)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce.kernels.one_vs_all import copies, predict, targets
+from sottovoce.kernels.linear import copies, predict, targets
 
 
 def test_two_classes_form_one_model() -> None:

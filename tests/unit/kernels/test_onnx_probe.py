@@ -13,7 +13,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx import probe
 from sottovoce.kernels.onnx.allowlist import Graph
 from sottovoce.kernels.onnx.probe import probe_graph
-from sottovoce.kernels.onnx.runtime import onnxruntime
+from sottovoce.kernels.onnx.session import onnxruntime
 
 from tests.support.graphs import Flaw, checked_file, graph, make_graph_facts
 from tests.support.sources import sources
@@ -132,5 +132,5 @@ def test_no_other_module_imports_the_runtime() -> None:
     result = {path for path in sources() if "import onnxruntime" in path.read_text()}
     assert result
     assert result == {
-        path for path in result if "sottovoce.kernels.onnx.runtime import onnxruntime" in path.read_text()
+        path for path in result if "sottovoce.kernels.onnx.session import onnxruntime" in path.read_text()
     }

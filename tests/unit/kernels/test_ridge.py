@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels.one_vs_all import predict, targets
-from sottovoce.kernels.ridge import ridge
+from sottovoce.kernels.least_squares import ridge
+from sottovoce.kernels.linear import predict, targets
 from sottovoce.perturbation import Moments, scheme
 from sottovoce_lab.simulator.simulated_records import simulate
 

@@ -13,7 +13,7 @@ from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.gossip_rules import RULES
-from sottovoce.kernels.ridge import ridge
+from sottovoce.kernels.least_squares import ridge
 from sottovoce.learners import (
     Ask,
     Delivered,

@@ -8,8 +8,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule
 from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.door import Query
-from sottovoce.kernels.decentralised.clip_schedule import decayed_threshold
-from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, normalise
+from sottovoce.kernels.decentralised.clipping import BIT_SHARE, decayed_threshold, normalise
 from sottovoce.learners import Ask, PublishModel
 
 from tests.unit.learners.support import TICK, FakeRelease, Hand

@@ -5,7 +5,7 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import PrivacyError
-from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms

@@ -7,8 +7,7 @@ from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, 
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.mean import Mean
-from sottovoce.kernels.profile import Profile
+from sottovoce.kernels.profile import Mean, Profile
 from sottovoce.vault.terms.means import MeanTerms
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import OneVsAll
-from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
 from sottovoce.vault.terms.plugin_scheme import scheme as configured_scheme
 from sottovoce.vault.terms.records import RecordTerms

@@ -6,8 +6,7 @@ from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, 
 from sottovoce.algorithms.gradient_walk.settings import GradientWalkSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
-from sottovoce.kernels.linear import OneVsAll
-from sottovoce.kernels.one_vs_all import copies
+from sottovoce.kernels.linear import OneVsAll, copies
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault.terms.walks import WalkTerms
 

@@ -30,7 +30,7 @@ from sottovoce.algorithms.push_sum.step_count import (
 )
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.model_names import has_graph
 from sottovoce.vault import Terms
 from sottovoce.vault.terms.gradients import GradientTerms

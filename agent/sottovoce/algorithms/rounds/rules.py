@@ -92,13 +92,13 @@ def _dp_net_fleet(config: AgentConfig, kernel: Kernel, public: Records | None) -
 
 def _muffliato(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
     from sottovoce.algorithms.rounds.public import Muffliato
-    from sottovoce.kernels.decentralised import chebyshev
+    from sottovoce.kernels.decentralised import mixing
 
     learner = settings_of(config, MuffliatoSettings)
     steps, gap = learner.gossip_steps, learner.spectral_gap
     accelerated = learner.chebyshev and gap is not None
     coefficients = (
-        chebyshev.accelerated_coefficients(gap or 1.0, steps) if accelerated else chebyshev.plain_coefficients(steps)
+        mixing.accelerated_coefficients(gap or 1.0, steps) if accelerated else mixing.plain_coefficients(steps)
     )
     return Muffliato(tuple(coefficients.tolist()))
 
@@ -114,7 +114,7 @@ RULES: dict[type[RoundsSettings], Rule] = {
 
 def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Weighing":
     from sottovoce.algorithms.rounds.public import Weighing
-    from sottovoce.kernels.decentralised.coalitions import AccuracyGame
+    from sottovoce.kernels.decentralised.shapley import AccuracyGame
 
     learner = settings_of(config, PdslSettings)
     if learner.scores is None:

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import DataError, InternalError
-from sottovoce.kernels.kernel import MAX_SUMMED, Features, Labels, Parameters
+from sottovoce.kernels.kernel import MAX_SUMMED, Features, Labels, Parameters, uniform_values
 from sottovoce.kernels.onnx.facts import SUM_ERROR
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
-from sottovoce.kernels.start import uniform_values
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels.decentralised.normalisation import Rule, normalise
+from sottovoce.kernels.decentralised.clipping import Rule, normalise
 from sottovoce.vault.clipped_sum import CLIPS, Batches
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.programs.program import Plan

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels.gossip_rules import Slope
-from sottovoce.kernels.gradient_walk import descents
-from sottovoce.kernels.one_vs_all import targets
+from sottovoce.kernels.gossip_rules import Slope, descents
+from sottovoce.kernels.linear import targets
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.pure_sum import PureSum

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel
-from sottovoce.kernels.decentralised.normalisation import Rule, row_length
+from sottovoce.kernels.decentralised.clipping import Rule, row_length
 from sottovoce.vault.guarantee import gradient_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource

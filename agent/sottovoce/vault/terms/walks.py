@@ -11,7 +11,7 @@ from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.kernels.gossip_rules import SLOPES
-from sottovoce.kernels.one_vs_all import copies
+from sottovoce.kernels.linear import copies
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, no_guarantee
 from sottovoce.vault.ledger import Ledger

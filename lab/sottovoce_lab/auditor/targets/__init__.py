@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.profile import Profile
 from sottovoce.perturbation import scheme
 from sottovoce.registry import loaded_algorithms

@@ -20,10 +20,10 @@ from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.errors import InternalError, PrivacyError
-from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
+from sottovoce.kernels.decentralised.clipping import BIT_SHARE
 from sottovoce.kernels.gossip_rules import LAMBDA, RULES
-from sottovoce.kernels.one_vs_all import copies
-from sottovoce.kernels.ridge import ridge
+from sottovoce.kernels.least_squares import ridge
+from sottovoce.kernels.linear import copies
 from sottovoce.learners import Signed
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import Vault

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.normalised import NormalisedTerms
 from typing_extensions import override

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import InternalError
-from sottovoce.kernels.one_vs_all import copies, targets
+from sottovoce.kernels.linear import copies, targets
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.terms.walks import WalkTerms
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.kernels.gossip_rules import Slope
-from sottovoce.kernels.gradient_walk import descend, descents
+from sottovoce.kernels.gossip_rules import Slope, descend, descents
 
 _GRID = 2.0**-30
 _BLOCK_NUMBERS = 2**20  # number of noise values to draw at a time

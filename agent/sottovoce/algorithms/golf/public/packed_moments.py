@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.ridge import ridge
+from sottovoce.kernels.least_squares import ridge
 from sottovoce.perturbation import Moments, Scheme
 
 _LARGEST = 16.0

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
-from sottovoce.kernels.gradient_walk import descend
+from sottovoce.kernels.gossip_rules import descend
 from sottovoce.learners.events import (
     Ask,
     Delivered,

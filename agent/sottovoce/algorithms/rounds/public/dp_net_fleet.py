@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sottovoce.algorithms.rounds.public.work import Floats, Work
-from sottovoce.kernels.decentralised.tracking import correct_gradient
+from sottovoce.kernels.decentralised.mixing import correct_gradient
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ c = 0 without acceleration.
 from dataclasses import dataclass, replace
 
 from sottovoce.algorithms.rounds.public.work import Floats, Work
-from sottovoce.kernels.decentralised import chebyshev
+from sottovoce.kernels.decentralised import mixing
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +47,5 @@ class Muffliato:
         if phase == 0:
             return work
         mixed = work.mixing.average(work.model, work.first(phase))
-        model = chebyshev.step(mixed, work.kept, self.coefficients[phase - 1])
+        model = mixing.step(mixed, work.kept, self.coefficients[phase - 1])
         return replace(work, model=model, kept=work.model)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.decentralised import cosine, shapley
+from sottovoce.kernels.decentralised import shapley
 
 Floats = NDArray[np.float64]
 Method = Literal["exact", "monte-carlo", "cosine", "uniform"]
@@ -89,7 +89,7 @@ class Weighing:
         if self.method == "uniform":
             return WeighingResult(np.full(len(gradients), 1 / len(gradients)))
         if self.method == "cosine" or self.game is None:
-            return WeighingResult(cosine.weights_by_mean(gradients))
+            return WeighingResult(shapley.weights_by_mean(gradients))
         candidates = model - rate * gradients
         worth = self.game.worth(candidates)
         if self.method == "exact":

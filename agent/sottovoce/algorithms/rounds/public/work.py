@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.decentralised import metropolis
+from sottovoce.kernels.decentralised import mixing
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class Mixing:
     @classmethod
     def from_degrees(cls, own_degree: int, degrees: Mapping[str, int]) -> Self:
         """Return the Metropolis weights for the device's own degree and the degrees that its neighbours report."""
-        return cls(*metropolis.weights(own_degree, degrees))
+        return cls(*mixing.weights(own_degree, degrees))
 
     def average(self, own_vector: Floats, vectors: Mapping[str, Floats]) -> Floats:
         """Return w_ii x_i + Σ_j w_ij x_j, always summed in the same order."""

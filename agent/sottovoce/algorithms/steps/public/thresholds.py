@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.decentralised.clip_schedule import decayed_threshold
-from sottovoce.kernels.decentralised.normalisation import Rule, undo_normalisation
+from sottovoce.kernels.decentralised.clipping import Rule, decayed_threshold, undo_normalisation
 
 THRESHOLD_RATE = 0.05
 """η_C, which is slower than in Andrew et al. 2021, where the bits come from many more records."""
