@@ -1,4 +1,6 @@
-"""Update rules and merging for gossip learning (Hegedűs & Jelasity 2017): on perturbed records or with perturbed gradients.
+"""Update rules and merging for gossip learning (Hegedűs & Jelasity 2017).
+
+The rules work on perturbed records, or with gradients that are perturbed at each visit.
 
 A model is a stack of k linear binary models, `weights[N,k,d]`, and a counter `steps[N]` that travels with it: the
 number of updates t in the model's history, which determines its step size 1/(λt). A record is q[N,k,d], with

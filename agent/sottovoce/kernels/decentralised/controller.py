@@ -1,10 +1,12 @@
 """The deep-Q controller that chooses between local and global steps (Jin, He & Dai 2023, Algorithm 2).
 
-Its Q-network has an analytic gradient and the Adam optimiser. "Linear 3-layer net, d+2 inputs, 128 hidden, 2 outputs, Xavier" is taken to mean layers of units: two matrices with
-biases that start at 0, and no activation function, so Q is affine in the state. All values are float64.
+Its Q-network has an analytic gradient and the Adam optimiser. "Linear 3-layer net, d+2 inputs, 128 hidden, 2 outputs,
+Xavier" is taken to mean layers of units: two matrices with biases that start at 0, and no activation function, so Q is
+affine in the state. All values are float64.
 
-The controller's state is computed from noise-free losses and noise-free local models, and its decisions are visible. Anyone who sees
-them learns about records, with no bound on how much. Use it only to run or trace the algorithm as published.
+The controller's state is computed from noise-free losses and noise-free local models, and its decisions are visible.
+Anyone who sees them learns about records, with no bound on how much. Use it only to run or trace the algorithm as
+published.
 """
 
 import math

@@ -3,10 +3,10 @@
 With w_ij = 1/(1 + max(deg_i, deg_j)) on edges and the remaining weight on the agent itself, the mixing matrix is
 symmetric and doubly stochastic on any undirected graph (Xiao, Boyd & Kim 2007).
 
-The recurrence of accelerated gossip (Muffliato: Cyffers, Even, Bellet & Massoulié 2022, Algorithm 1) is x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0. After S steps it has applied a
-polynomial of degree S in W. W is symmetric and doubly stochastic, so every choice of c preserves the sum over agents.
-The gap of W is 1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the graph can
-compute them.
+The recurrence of accelerated gossip (Muffliato: Cyffers, Even, Bellet & Massoulié 2022, Algorithm 1) is x^(s+1) = (1 +
+c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0. After S steps it has applied a polynomial of degree S in W. W
+is symmetric and doubly stochastic, so every choice of c preserves the sum over agents. The gap of W is 1 - max(|λ₂|,
+|λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the graph can compute them.
 """
 
 import math

@@ -6,14 +6,14 @@ The players are the n = |N_i| agents in a neighbourhood, numbered from 0 and inc
 worth v(S), which in PDSL is the accuracy on public data of its candidates' mean ȳ_S. On private data, every value would
 be a release.
 
-The worths of many coalitions (eqs. 16, 17) are computed at once. The output of a first layer is linear in its parameters, so the first layer of a mean of candidates is the mean of their
-first layers. Records therefore pass through the first layer once per candidate rather than once for each of 2ⁿ
-coalitions. Coalitions are scored in float32, which is a hundred times as fast if the model has a tanh. Records whose
-label wins or loses by so little that rounding could decide the outcome are scored again in float64, so the result is
-the same as in float64.
+The worths of many coalitions (eqs. 16, 17) are computed at once. The output of a first layer is linear in its
+parameters, so the first layer of a mean of candidates is the mean of their first layers. Records therefore pass through
+the first layer once per candidate rather than once for each of 2ⁿ coalitions. Coalitions are scored in float32, which
+is a hundred times as fast if the model has a tanh. Records whose label wins or loses by so little that rounding could
+decide the outcome are scored again in float64, so the result is the same as in float64.
 
-Cosine similarity compares gradients that are noisy releases already, so weights computed from them cost no privacy and need no labelled public
-data.
+Cosine similarity compares gradients that are noisy releases already, so weights computed from them cost no privacy and
+need no labelled public data.
 """
 
 import math
