@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.core import Action, Core
 from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step
-from sottovoce.algorithms.pairwise.public.messages import Move
-from sottovoce.algorithms.pairwise.public.state import PairwiseState
+from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused

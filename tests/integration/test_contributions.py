@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.provenance import FleetProvenance
-from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
-from sottovoce.algorithms.contributions.wire import to_bytes
+from sottovoce.algorithms.contributions.codec import to_bytes
+from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, rank
 from sottovoce.algorithms.push_sum.parts import INITIAL_SEED
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.identity import Fleet, enrol

@@ -7,8 +7,8 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
-from sottovoce.algorithms.pairwise.wire import to_bytes
+from sottovoce.algorithms.pairwise.codec import to_bytes
+from sottovoce.algorithms.pairwise.public.state import Move, Proposal
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.identity import Fleet, enrol
 from sottovoce.wire import decode, decode_receipt

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.core import Core, Transmit
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.parts import build_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.config import load
 from sottovoce.data import Records
 from sottovoce.door import Query

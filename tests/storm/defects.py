@@ -18,7 +18,7 @@ from sottovoce.algorithms.contributions.public.acceptance import Acceptance
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.golf.public.machine import Golf
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.pairwise.public.messages import Move
+from sottovoce.algorithms.pairwise.public.state import Move
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.errors import DataError
 from sottovoce.learners import Delivered, Reply

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.parts import build_schedule
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.machine import PushSumState as LearnerState
-from sottovoce.algorithms.steps.numerator import read_numerator
+from sottovoce.algorithms.steps.mixing_state import read_numerator
 from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.config import load
 from sottovoce.door import Query

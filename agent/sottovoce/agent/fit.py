@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.golf.public.record_moments import sum_moments
+from sottovoce.algorithms.golf.public.moments import sum_moments
 from sottovoce.errors import DataError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.least_squares import ridge

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sottovoce.algorithms.golf.parts import SHARE_BITS
-from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, rounded_share
 from sottovoce.algorithms.steps.public.descent import UNIT, round_and_clip
 from sottovoce.kernels.gossip_rules import RULES

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.perturbation import Scheme
 

@@ -24,8 +24,7 @@ from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.robust import lower_median
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.pairwise.public.messages import Proposal
-from sottovoce.algorithms.pairwise.public.state import PairwiseState
+from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposal
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused

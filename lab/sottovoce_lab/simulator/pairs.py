@@ -13,8 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.machine import Pairwise, length
-from sottovoce.algorithms.pairwise.public.messages import Move
-from sottovoce.algorithms.pairwise.public.state import PairwiseState
+from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contribution
 from sottovoce.door import Refused
 

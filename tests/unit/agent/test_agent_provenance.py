@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.agent.provenance import FleetProvenance
-from sottovoce.algorithms.contributions.public.messages import Contribution
+from sottovoce.algorithms.contributions.public.state import Contribution
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Validity, create_fleet, enrol, load
 from sottovoce.learners import Perturbation, PublishedRecord

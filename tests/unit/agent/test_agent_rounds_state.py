@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.algorithms.rounds.codec import RoundsCodec
 from sottovoce.algorithms.rounds.public import DpDpsgd, RoundMessage, Rounds, RoundsSchedule, RoundsState
-from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 from sottovoce.errors import DataError
 
 

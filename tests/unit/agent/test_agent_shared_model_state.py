@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.algorithms.shared_model.codec import SharedModelCodec
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import Head
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState, StoredModel
-from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 from sottovoce.errors import DataError
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
-from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.errors import DataError
 
 from tests.unit.learners.support import push_sum

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.algorithms.gradient_walk.codec import GradientWalkCodec
 from sottovoce.algorithms.gradient_walk.public.machine import (
     GradientWalk,
     GradientWalkSchedule,
     GradientWalkState,
     Walk,
 )
-from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 from sottovoce.errors import DataError
 
 

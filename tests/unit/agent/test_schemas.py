@@ -12,7 +12,7 @@ import pytest
 import sottovoce_bootstrap.address_book
 from sottovoce.agent import ledger_head_store, record_book, sqlite_store
 from sottovoce.agent.links import NewestMessage, Outgoing
-from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
+from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.data.feed import store as feed_store
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema

@@ -8,10 +8,9 @@ import pytest
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
-from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
+from sottovoce.algorithms.pairwise.public.state import Move, Proposal
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Reply

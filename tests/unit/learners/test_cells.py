@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from msgspec import structs
+from sottovoce.algorithms.cell.codec import CellCodec, check, from_bytes, to_bytes
 from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
 from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, decode_content
 from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer, MeanConsumer
-from sottovoce.algorithms.cell.state_codec import CellCodec
-from sottovoce.algorithms.cell.wire import check, from_bytes, to_bytes
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.algorithms.steps.public.descent import Schedule, rate
 from sottovoce.cell import Cell

@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.robust import LONGEST
-from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import rate
 from sottovoce.door import Query, Refused

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sottovoce.algorithms.pairwise.codec import PairwiseCodec
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.pairwise.state_codec import PairwiseCodec
+from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import PushSum
-from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.algorithms.steps.public.descent import Schedule, expected_batch, rate
 from sottovoce.door import Query, Refused
 from sottovoce.learners import Ask, SetTimer, Timer

@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.steps.public.damping import Damping
-from sottovoce.algorithms.steps.public.descent import damped_contribution
+from sottovoce.algorithms.steps.public.descent import Damping, damped_contribution
 from sottovoce.learners import Ask
 
 from tests.unit.learners.support import TICK, FakeRelease, Stamp, schedule

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.golf.public.moments_machine import GolfMoments, MomentsState
-from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
-from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.least_squares import ridge

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step, length, limited_move
-from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
-from sottovoce.algorithms.pairwise.public.state import PairwiseState
+from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Proposal
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (

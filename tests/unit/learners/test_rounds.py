@@ -18,7 +18,7 @@ from sottovoce.algorithms.rounds.public import (
     Weighing,
     Work,
 )
-from sottovoce.algorithms.rounds.public.links import MAX_QUEUED, send_next, send_or_queue
+from sottovoce.algorithms.rounds.public.attendance import MAX_QUEUED, send_next, send_or_queue
 from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
 from sottovoce.door import Query
 from sottovoce.errors import ConfigError, MessageRefused

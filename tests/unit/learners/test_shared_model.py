@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import pytest
+from sottovoce.algorithms.shared_model.public.links import devices_before
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import Head, HeadAnnounced, ModelWanted, SharedModelMessage
-from sottovoce.algorithms.shared_model.public.order import devices_before
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
-from sottovoce.algorithms.steps.public.descent import UNIT, Schedule
-from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
+from sottovoce.algorithms.steps.public.descent import THRESHOLD_RATE, UNIT, Schedule, Thresholds
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clipping import BIT_SHARE, decayed_threshold, normalise
 from sottovoce.learners import Ask, PublishModel

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import ConfigError
 from sottovoce_lab.experiments.fleet import assemble

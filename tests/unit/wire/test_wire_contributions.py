@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sottovoce.algorithms.contributions.codec import ContributionsCodec
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
-from sottovoce.algorithms.contributions.public.state import ContributionsState
-from sottovoce.algorithms.contributions.state_codec import ContributionsCodec
+from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.wire import decode, encode

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sottovoce.algorithms.pairwise.codec import PairwiseCodec
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
-from sottovoce.algorithms.pairwise.public.state import PairwiseState
-from sottovoce.algorithms.pairwise.state_codec import PairwiseCodec
+from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Proposal
+from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
-from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.wire import Receipt, decode, decode_receipt, encode, encode_receipt

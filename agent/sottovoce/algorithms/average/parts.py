@@ -25,8 +25,8 @@ def build_parts(config: AgentConfig) -> Family:
     profile = _profile(learner, model.size)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.push_sum.codec import PushSumCodec
         from sottovoce.algorithms.push_sum.public.machine import PushSum
-        from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
         # push-sum mass is anonymous, and no records are published
@@ -79,9 +79,9 @@ def _build_secure_sum_parts(config: AgentConfig, learner: AverageSettings, model
     mechanism = terms.cell_mechanism(required_budget(config))
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.cell.codec import CellCodec
         from sottovoce.algorithms.cell.public.machine import Cells
         from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
-        from sottovoce.algorithms.cell.state_codec import CellCodec
 
         cells = Cells(
             learner.name,

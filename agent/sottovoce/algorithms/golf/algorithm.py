@@ -13,15 +13,15 @@ def _parts(config: Any, public: Any) -> Any:
 
 
 def _wire() -> Any:
-    from sottovoce.algorithms.golf import wire
+    from sottovoce.algorithms.golf import codec
 
-    return wire
+    return codec
 
 
 def _shares() -> Any:
-    from sottovoce.algorithms.push_sum import wire
+    from sottovoce.algorithms.push_sum import codec
 
-    return wire
+    return codec
 
 
 ALGORITHMS = by_name(

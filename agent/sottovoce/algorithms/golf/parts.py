@@ -29,8 +29,8 @@ def build_parts(config: AgentConfig) -> Family:
     fit = None if rule else ridge
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.golf.codec import GolfCodec
         from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
-        from sottovoce.algorithms.golf.state_codec import GolfCodec
 
         max_records = math.ceil(config.data.expected_records)
         schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity, max_records)
@@ -48,9 +48,9 @@ def _build_push_sum_parts(config: AgentConfig, learner: GolfSettings, model: One
     max_records, perturbed = math.ceil(config.data.expected_records), terms.scheme
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.golf.public.moments import PackedMoments
         from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
-        from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
-        from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
+        from sottovoce.algorithms.push_sum.codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
         # push-sum mass is anonymous, and no records are published
@@ -70,7 +70,7 @@ def _build_push_sum_parts(config: AgentConfig, learner: GolfSettings, model: One
         return golf, PushSumCodec(golf)
 
     def check() -> None:
-        from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+        from sottovoce.algorithms.golf.public.moments import PackedMoments
         from sottovoce.wire.limits import MAX_PARAMETERS
 
         size = PackedMoments(perturbed, max_records).size

@@ -13,9 +13,9 @@ def _parts(config: Any, public: Any) -> Any:
 
 
 def _wire() -> Any:
-    from sottovoce.algorithms.gradient_walk import wire
+    from sottovoce.algorithms.gradient_walk import codec
 
-    return wire
+    return codec
 
 
 ALGORITHMS = by_name(

@@ -21,8 +21,8 @@ def build_parts(config: AgentConfig) -> Family:
     epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.gradient_walk.codec import GradientWalkCodec
         from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
-        from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 
         # a walking model is anonymous, and no records are published
         schedule = GradientWalkSchedule(

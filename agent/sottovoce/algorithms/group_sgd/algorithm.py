@@ -13,9 +13,9 @@ def _parts(config: Any, public: Any) -> Any:
 
 
 def _cells() -> Any:
-    from sottovoce.algorithms.cell import wire
+    from sottovoce.algorithms.cell import codec
 
-    return wire
+    return codec
 
 
 ALGORITHMS = by_name(

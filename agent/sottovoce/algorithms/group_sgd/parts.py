@@ -40,9 +40,9 @@ def build_parts(config: AgentConfig) -> Family:
     )
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.cell.codec import CellCodec
         from sottovoce.algorithms.cell.public.machine import Cells
         from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer
-        from sottovoce.algorithms.cell.state_codec import CellCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
         schedule = Schedule(

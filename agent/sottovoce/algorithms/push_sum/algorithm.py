@@ -24,25 +24,25 @@ def _steps(config: Any) -> int:
 
 
 def _wire() -> Any:
-    from sottovoce.algorithms.push_sum import wire
+    from sottovoce.algorithms.push_sum import codec
 
-    return wire
+    return codec
 
 
 def _contributions() -> Any:
-    from sottovoce.algorithms.contributions import wire
+    from sottovoce.algorithms.contributions import codec
 
-    return wire
+    return codec
 
 
 def _proposals() -> Any:
-    from sottovoce.algorithms.pairwise.wire import Proposals
+    from sottovoce.algorithms.pairwise.codec import Proposals
 
     return Proposals
 
 
 def _moves() -> Any:
-    from sottovoce.algorithms.pairwise.wire import Moves
+    from sottovoce.algorithms.pairwise.codec import Moves
 
     return Moves
 

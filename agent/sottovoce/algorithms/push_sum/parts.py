@@ -37,8 +37,7 @@ from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.normalised import NormalisedTerms
 
 if TYPE_CHECKING:
-    from sottovoce.algorithms.steps.public.damping import Damping
-    from sottovoce.algorithms.steps.public.descent import Schedule
+    from sottovoce.algorithms.steps.public.descent import Damping, Schedule
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
@@ -68,8 +67,8 @@ def build_parts(config: AgentConfig) -> Family:
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         schedule, initial = build_schedule(config, kernel.size), kernel.initial(INITIAL_SEED)
         if learner.mixing == "contributions":
+            from sottovoce.algorithms.contributions.codec import ContributionsCodec
             from sottovoce.algorithms.contributions.public.machine import Mixer
-            from sottovoce.algorithms.contributions.state_codec import ContributionsCodec
 
             mixer = Mixer(
                 schedule,
@@ -83,13 +82,13 @@ def build_parts(config: AgentConfig) -> Family:
             )
             return mixer, ContributionsCodec(mixer)
         if learner.mixing == "pairwise":
+            from sottovoce.algorithms.pairwise.codec import PairwiseCodec
             from sottovoce.algorithms.pairwise.public.machine import Pairwise
-            from sottovoce.algorithms.pairwise.state_codec import PairwiseCodec
 
             pairwise = Pairwise(schedule, initial, reach=max_step_length(config, schedule), max_steps=max_steps(config))
             return pairwise, PairwiseCodec(pairwise)
+        from sottovoce.algorithms.push_sum.codec import PushSumCodec
         from sottovoce.algorithms.push_sum.public.machine import PushSum
-        from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
         push_sum = PushSum(schedule, initial)  # push-sum mass is anonymous
         return push_sum, PushSumCodec(push_sum)
@@ -160,8 +159,7 @@ def _noise(config: AgentConfig, pace: float) -> float:
 
 def build_schedule(config: AgentConfig, size: int) -> "Schedule":
     """Return the public schedule for a push-sum learner whose model has `size` parameters."""
-    from sottovoce.algorithms.steps.public.descent import Schedule
-    from sottovoce.algorithms.steps.public.thresholds import Thresholds
+    from sottovoce.algorithms.steps.public.descent import Schedule, Thresholds
 
     learner, rule = settings_of(config, PushSumSettings), _rule(config)
     paper, largest = learner.fidelity == "paper", first_step(config, size).step_size
@@ -195,7 +193,7 @@ def _windows_between_steps(config: AgentConfig) -> int:
 
 def _damping(config: AgentConfig) -> "Damping | None":
     """Return the rule that shortens the steps of contributions, or None if it does not apply to this configuration."""
-    from sottovoce.algorithms.steps.public.damping import Damping
+    from sottovoce.algorithms.steps.public.descent import Damping
 
     learner = settings_of(config, PushSumSettings)
     classifies = config.data.classes > 1 and not learner.algorithm.noiseless

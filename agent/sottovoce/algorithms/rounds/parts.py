@@ -39,8 +39,8 @@ def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Fami
     kernel = build_kernel(config)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.rounds.codec import RoundsCodec
         from sottovoce.algorithms.rounds.public import Rounds
-        from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
         # a model in rounds is anonymous, and no records are published
         _check(config, rule, public)

@@ -17,9 +17,9 @@ def _parts(config: Any, public: Any) -> Any:
 
 
 def _wire() -> Any:
-    from sottovoce.algorithms.shared_model import wire
+    from sottovoce.algorithms.shared_model import codec
 
-    return wire
+    return codec
 
 
 def _relation(settings: SharedModelSettings) -> Relation:

@@ -37,8 +37,8 @@ def build_parts(config: AgentConfig) -> Family:
     kernel = build_kernel(config)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.shared_model.codec import SharedModelCodec
         from sottovoce.algorithms.shared_model.public.machine import SharedModel, round_to_float32
-        from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 
         shared = SharedModel(build_schedule(config, kernel), owner, round_to_float32(kernel.initial(INITIAL_SEED)))
         return shared, SharedModelCodec(shared)

@@ -8,17 +8,16 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.contributions.public.messages import Contributions
+from sottovoce.algorithms.contributions.public.state import Contributions
 from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.pairwise.public.messages import Proposal
+from sottovoce.algorithms.pairwise.public.state import Proposal
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.algorithms.steps.public.descent import Schedule
-from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
+from sottovoce.algorithms.steps.public.descent import THRESHOLD_RATE, Schedule, Thresholds
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels.decentralised.clipping import BIT_SHARE
 from sottovoce.kernels.gossip_rules import LAMBDA, RULES

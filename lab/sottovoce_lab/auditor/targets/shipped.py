@@ -11,7 +11,7 @@ from sottovoce.algorithms.push_sum.parts import build_schedule as push_sum_sched
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.rounds.public import Rounds
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
-from sottovoce.algorithms.steps.public.thresholds import Thresholds
+from sottovoce.algorithms.steps.public.descent import Thresholds
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty, dishonesty_details
-from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate
+from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate, verify_body, verify_roots
 from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound, knowledge_statement
 from sottovoce.algorithms.cell.public.leader import Leader
 from sottovoce.algorithms.cell.public.messages import (
@@ -50,7 +50,6 @@ from sottovoce.algorithms.cell.public.messages import (
 )
 from sottovoce.algorithms.cell.public.outbox import Step, queue_sends, send_next
 from sottovoce.algorithms.cell.public.state import CellState
-from sottovoce.algorithms.cell.public.statement_checks import verify_body, verify_roots
 from sottovoce.algorithms.cell.public.sum_consumer import SumConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell

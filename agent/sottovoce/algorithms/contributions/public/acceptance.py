@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sottovoce.algorithms.contributions.public.messages import Contribution, rank
 from sottovoce.algorithms.contributions.public.robust import lower_median
-from sottovoce.algorithms.contributions.public.state import ContributionsState, highest_stored_rank
+from sottovoce.algorithms.contributions.public.state import Contribution, ContributionsState, highest_stored_rank, rank
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, rate
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.messages import shape_refusal

@@ -35,10 +35,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.acceptance import Acceptance
-from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.offers import Offers
 from sottovoce.algorithms.contributions.public.robust import robust_mean
-from sottovoce.algorithms.contributions.public.state import ContributionsState, steps_by_rank
+from sottovoce.algorithms.contributions.public.state import (
+    Contribution,
+    Contributions,
+    ContributionsState,
+    rank,
+    steps_by_rank,
+)
 from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
     UNIT,

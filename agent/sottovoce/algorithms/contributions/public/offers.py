@@ -2,8 +2,13 @@
 
 from collections.abc import Mapping
 
-from sottovoce.algorithms.contributions.public.messages import Contribution, rank
-from sottovoce.algorithms.contributions.public.state import ContributionsState, highest_stored_rank, steps_by_rank
+from sottovoce.algorithms.contributions.public.state import (
+    Contribution,
+    ContributionsState,
+    highest_stored_rank,
+    rank,
+    steps_by_rank,
+)
 
 _MAX_BYTES = 2**21
 """Size limit in bytes for the contributions in a message before packing, unless a single one is larger."""

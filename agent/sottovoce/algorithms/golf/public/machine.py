@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
-from sottovoce.algorithms.golf.public.record_moments import build_scheme, sum_moments
+from sottovoce.algorithms.golf.public.moments import build_scheme, sum_moments
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge

@@ -12,7 +12,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, round_and_clip
 from sottovoce.door import Answer, Query, Refused, Release

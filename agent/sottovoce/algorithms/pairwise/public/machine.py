@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
-from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
-from sottovoce.algorithms.pairwise.public.state import OpenProposal, PairwiseState
+from sottovoce.algorithms.pairwise.public.state import Move, OpenProposal, PairwiseState, Proposal
 from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
     UNIT,

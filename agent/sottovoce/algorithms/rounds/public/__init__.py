@@ -5,11 +5,10 @@ from sottovoce.algorithms.rounds.public.dp_cga import DpCga
 from sottovoce.algorithms.rounds.public.dp_dpsgd import DpDpsgd
 from sottovoce.algorithms.rounds.public.dp_net_fleet import DpNetFleet
 from sottovoce.algorithms.rounds.public.machine import Rounds
-from sottovoce.algorithms.rounds.public.messages import RoundMessage
 from sottovoce.algorithms.rounds.public.muffliato import Muffliato
 from sottovoce.algorithms.rounds.public.pdsl import Pdsl
 from sottovoce.algorithms.rounds.public.schedule import RoundsSchedule
-from sottovoce.algorithms.rounds.public.state import RoundsState
+from sottovoce.algorithms.rounds.public.state import RoundMessage, RoundsState
 from sottovoce.algorithms.rounds.public.weighing import Weighing
 from sottovoce.algorithms.rounds.public.work import Algorithm, Mixing, Work
 

@@ -1,10 +1,33 @@
-"""Track which neighbours are present in a round and how far they have got, based only on their messages."""
+"""Track which neighbours are present in a round, and send each of them one message at a time."""
 
 from dataclasses import replace
 
-from sottovoce.algorithms.rounds.public.messages import RoundMessage
 from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
-from sottovoce.algorithms.rounds.public.state import RoundsState
+from sottovoce.algorithms.rounds.public.state import RoundMessage, RoundsState
+from sottovoce.learners.events import Effect, Send
+
+MAX_QUEUED = 4
+"""Queue limit behind the message in transit; older messages and those from earlier rounds are dropped."""
+
+Step = tuple[RoundsState, list[Effect]]
+
+
+def send_or_queue(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
+    """Send a message now, or queue it behind the one in transit."""
+    if recipient not in state.pending:
+        return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
+    waiting = [queued for queued in state.queue.get(recipient, ()) if queued.round == message.round]
+    queue = {**state.queue, recipient: tuple([*waiting, message][-MAX_QUEUED:])}
+    return replace(state, queue=queue), []
+
+
+def send_next(state: RoundsState, recipient: str) -> Step:
+    """Send the next queued message after a confirmation. Its content was fixed on an earlier beat."""
+    waiting = state.queue.get(recipient, ())
+    if not waiting:
+        return replace(state, pending=state.pending - {recipient}), []
+    queue = {**state.queue, recipient: waiting[1:]}
+    return replace(state, queue=queue), [Send(recipient, waiting[0])]
 
 
 def note_message(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:

@@ -19,16 +19,17 @@ from dataclasses import replace
 import numpy as np
 
 from sottovoce.algorithms.rounds.public.attendance import (
+    Step,
     majority,
     missing_neighbours,
     note_message,
+    send_next,
+    send_or_queue,
     without_finished_phases,
 )
-from sottovoce.algorithms.rounds.public.links import Step, send_next, send_or_queue
-from sottovoce.algorithms.rounds.public.messages import LARGEST, RoundMessage
 from sottovoce.algorithms.rounds.public.mixing_only import MixingOnly
 from sottovoce.algorithms.rounds.public.schedule import BEATS_PER_PHASE, MAX_BEHIND, RoundsSchedule
-from sottovoce.algorithms.rounds.public.state import RESTING, RoundsState
+from sottovoce.algorithms.rounds.public.state import LARGEST, RESTING, RoundMessage, RoundsState
 from sottovoce.algorithms.rounds.public.work import Algorithm, Floats, Mixing, Work
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused

@@ -1,12 +1,50 @@
-"""Send each peer of a device with a shared model its due messages, one at a time and the most urgent first."""
+"""Determine who writes a shared model next, and send each peer its due messages."""
+
+from hashlib import sha256
 
 import numpy as np
 from msgspec.structs import replace
 
 from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
-from sottovoce.algorithms.shared_model.public.state import SharedModelState
+from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.learners.events import Effect, Send
 from sottovoce.learners.messages import Message
+
+
+def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
+    """Return how many devices take their turns before this one, once the newest head is known.
+
+    Devices known to have taken all their turns are left out, except with `decisions`, where this cannot be known. At
+    step 0, the device that begins has the first turn, and the others follow if it is silent.
+    """
+    head = state.newest_head
+    finished = {
+        node
+        for node, count in state.heads_by_writer.items()
+        if count >= schedule.turns and schedule.asks != "decisions"
+    }
+    fleet = sorted(({*state.peers} - finished) | {owner})
+    if head.step == 0:
+        return 0 if schedule.begins else 1 + fleet.index(owner)
+    if schedule.order == "random":
+        return sorted(fleet, key=lambda node: _order_key(head.step, head.writer, node)).index(owner)
+    following = [node for node in fleet if node > head.writer]
+    return [*following, *(node for node in fleet if node <= head.writer)].index(owner)
+
+
+def holders(state: SharedModelState, owner: str) -> list[str]:
+    """Return the devices to ask for the newest model, in order: writer, announcer, earlier writers, other peers.
+
+    All of them are peers, because a writer that is not a peer may be unreachable. Without peers, only the writer is
+    left.
+    """
+    first = [node for node in (state.newest_head.writer, state.source, *state.recent_writers) if node in state.peers]
+    candidates = list(dict.fromkeys([*first, *state.peers]))
+    return candidates or [node for node in (state.newest_head.writer,) if node not in ("", owner)]
+
+
+def _order_key(step: int, writer: str, node: str) -> bytes:
+    return sha256(f"sottovoce/shared-model-turn|{step}|{writer}|{node}".encode()).digest()
 
 
 def send_due_messages(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:

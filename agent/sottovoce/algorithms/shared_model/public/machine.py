@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.shared_model.public.links import send_due_messages
+from sottovoce.algorithms.shared_model.public.links import devices_before, holders, send_due_messages
 from sottovoce.algorithms.shared_model.public.messages import (
     MAX_STEP,
     Head,
@@ -29,7 +29,6 @@ from sottovoce.algorithms.shared_model.public.messages import (
     ModelWanted,
     SharedModelMessage,
 )
-from sottovoce.algorithms.shared_model.public.order import devices_before, holders
 from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelSchedule, SharedModelState, StoredModel
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused

@@ -1,5 +1,19 @@
 """Private steps: a device queries its vault on the beats of its own clock and moves its model by each answer.
 
+A step size that suits one data set is far too long for another whose records differ along few directions: models swing
+from side to side, and the less noise there is, the more they swing. The sum of squared differences between successive
+gradients reveals this, as in the step sizes of optimistic methods (Rakhlin & Sridharan 2013; Kavis et al. 2019). The
+gradients' lengths do not: if devices differ, each device's gradients stay long even at the best common model.
+
+The rule uses only the device's own releases, so it costs no privacy. The noise's share of the sum is subtracted, plus
+three standard deviations, so that noise alone hardly ever shortens a step.
+
+The threshold is sent in the query's point, and the release is returned in units of the threshold, so its privacy does
+not depend on the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021), each release also contains
+one noisy number: how many gradients were no longer than C_t. ln C is an additional coordinate of the mass that push-sum
+mixes, and a step along it is as additive as a step along the gradient. Every device therefore follows the bits from all
+devices, which are far less noisy than its own, and the threshold needs no additional messages or releases.
+
 Everything in this module is public, because schedules are fixed before a device starts and answers are releases.
 """
 
@@ -10,9 +24,105 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.steps.public.damping import Damping
-from sottovoce.algorithms.steps.public.thresholds import Thresholds
 from sottovoce.door import Query
+from sottovoce.kernels.decentralised.clipping import Rule, decayed_threshold, undo_normalisation
+
+_DEVIATIONS = 3.0
+_HALVING_VARIATION = 3.0
+"""Variation at which steps are half as long, which corresponds to a few swings of full length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damping:
+    """Divides γ_t by 1 + V_t/3, where V_t is the sum of ½ ‖g_s - g_{s-1}‖² over the device's releases so far.
+
+    Lengths are measured in B C, the length of a sum of B clipped gradients that all point in the same direction.
+
+    Attributes:
+        longest: B C, in release units.
+        noise: σ, the standard deviation of the noise on each coordinate of a release.
+    """
+
+    longest: float
+    noise: float
+
+    def add(self, variation: float, previous: NDArray[np.float64], release: NDArray[np.float64]) -> float:
+        """Return the variation after adding one difference, in (B C)².
+
+        Args:
+            variation: the sum so far, in (B C)².
+            previous: float64[P], the previous release.
+            release: float64[P], the newest release.
+        """
+        difference = (release - previous) / self.longest
+        return variation + float(difference @ difference) / 2
+
+    def factor(self, variation: float, differences: int, size: int) -> float:
+        """Return the factor on γ, at most 1, after `differences` differences between releases with `size` numbers."""
+        numbers = differences * size
+        noise_share = (numbers + _DEVIATIONS * math.sqrt(3 * numbers)) * (self.noise / self.longest) ** 2
+        return 1 / (1 + max(0.0, variation - noise_share) / _HALVING_VARIATION)
+
+
+THRESHOLD_RATE = 0.05
+"""η_C, which is slower than in Andrew et al. 2021, where the bits come from many more records."""
+
+_MAX_LOG_RATIO = math.log(100.0)  # log of the maximum factor between C and C_0, which limits the effect of noise
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The rule that derives C_t from C_0.
+
+    Attributes:
+        rule: `decay`, `quantile`, or `automatic`, where C is constant and equals the length of a normalised gradient.
+        initial: C_0.
+        ratio: for `decay`, the fraction of C_0 that is left after the last step.
+        target: for `quantile`, the target fraction of gradients no longer than C.
+    """
+
+    rule: Rule
+    initial: float
+    ratio: float = 1.0
+    target: float = 0.5
+
+    @property
+    def start(self) -> tuple[float, ...]:
+        """The initial mass in addition to the model: ln C_0 if the threshold is mixed, otherwise empty."""
+        return (math.log(self.initial),) if self.rule == "quantile" else ()
+
+    def threshold_at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
+        """Return C_t.
+
+        Args:
+            slot: t, starting at 0.
+            steps: K.
+            estimate: float64, the device's estimate, whose last entry is ln C if the threshold is mixed.
+        """
+        if self.rule == "decay":
+            return decayed_threshold(self.initial, self.ratio, slot, steps)
+        if self.rule == "automatic":
+            return self.initial
+        center = math.log(self.initial)
+        return math.exp(min(max(float(estimate[-1]), center - _MAX_LOG_RATIO), center + _MAX_LOG_RATIO))
+
+    def descent(self, total: NDArray[np.float64], threshold: float, rate: float, batch: float) -> NDArray[np.float64]:
+        """Return the step that a release subtracts from the device's vector, float64.
+
+        The last entry is η_C (share - target), in ln C: C exp(-η_C (share - target)) is the rule in Andrew et al.
+
+        Args:
+            total: float64, the release.
+            threshold: the C_t in the query.
+            rate: γ_t.
+            batch: B.
+        """
+        total_gradient = undo_normalisation(total, self.rule, threshold)
+        move = total_gradient.gradient * (rate / batch)
+        if total_gradient.bits is None:
+            return move
+        return np.append(move, THRESHOLD_RATE * ((total_gradient.bits / batch + 1) / 2 - self.target))
+
 
 _UNIT_BITS = 40
 UNIT = 2.0**_UNIT_BITS  # units in 1.0

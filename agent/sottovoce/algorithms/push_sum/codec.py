@@ -1,7 +1,8 @@
-"""Wire format for shares of push-sum mass."""
+"""Codec for shares of push-sum mass, and for a device's durable state."""
 
+from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
-from sottovoce.algorithms.steps.numerator import check_numerator, read_numerator
+from sottovoce.algorithms.steps.mixing_state import check_numerator, decode_state, encode_state, read_numerator
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.packed import write_numbers
 from sottovoce.wire.v1 import envelope_pb2
@@ -27,3 +28,19 @@ def check(message: PushSumShare) -> None:
     check_numerator(message.numerator)
     if not 0 < message.weight <= MAX_WEIGHT:
         raise MessageRefused("range", "the weight is not in (0, 4]")
+
+
+class PushSumCodec:
+    """State codec for push-sum learners; implements StateCodec."""
+
+    def __init__(self, learner: PushSum) -> None:
+        self._size, self._state_type = learner.schedule.width, learner.state_type
+
+    def encode(self, state: PushSumState) -> bytes:
+        """Encode the durable part of the state; see StateCodec.encode."""
+        return encode_state(state, state.weight)
+
+    def decode(self, raw: bytes) -> PushSumState:
+        """Decode a state, which may have been saved by version 0.1; see StateCodec.decode."""
+        weight, saved = decode_state(raw, self._size)
+        return self._state_type(weight=weight, **saved)

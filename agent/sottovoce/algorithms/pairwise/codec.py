@@ -1,9 +1,17 @@
-"""Wire format for pairwise proposals and moves."""
+"""Codec for pairwise proposals and moves, and for a device's durable state.
+
+States have the same format as those of push-sum, with weight 1, or 0 for a blank device. A device that mixed by push-sum
+before therefore continues from its last model estimate.
+"""
 
 import math
 
-from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
-from sottovoce.algorithms.steps.numerator import check_numerator
+import numpy as np
+
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Proposal
+from sottovoce.algorithms.steps.mixing_state import check_numerator, decode_state, encode_state
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.packed import read_numbers, write_numbers
 from sottovoce.wire.v1 import pairwise_pb2
@@ -57,3 +65,26 @@ class Moves:
         numerator = read_numbers(pairwise_pb2.Move.FromString(payload))
         numerator.setflags(write=False)
         return Move(numerator)
+
+
+_WEIGHT_ONE = int(UNIT)
+_MIN_WEIGHT = _WEIGHT_ONE >> 20  # below this weight there is no model, as in push-sum
+
+
+class PairwiseCodec:
+    """State codec for devices that average in pairs; implements StateCodec."""
+
+    def __init__(self, learner: Pairwise) -> None:
+        self._size = learner.schedule.size
+
+    def encode(self, state: PairwiseState) -> bytes:
+        """Encode the durable part of the state; see StateCodec.encode."""
+        return encode_state(state, 0 if state.is_blank else _WEIGHT_ONE)
+
+    def decode(self, raw: bytes) -> PairwiseState:
+        """Decode a state; see StateCodec.decode."""
+        weight, saved = decode_state(raw, self._size)
+        if weight not in (0, _WEIGHT_ONE):
+            estimate = np.rint(saved["numerator"] / max(weight, _MIN_WEIGHT) * UNIT)
+            saved["numerator"] = np.clip(estimate, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        return PairwiseState(is_blank=weight < _MIN_WEIGHT, **saved)

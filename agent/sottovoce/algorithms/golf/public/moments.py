@@ -1,6 +1,7 @@
-"""Pack sums over perturbed records into one row of values that fit push-sum's integers."""
+"""Sums over published records, each debiased by its perturbation scheme, and their packed form for push-sum."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,7 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.least_squares import ridge
-from sottovoce.perturbation import Moments, Scheme
+from sottovoce.learners.published_records import Perturbation, PublishedRecord
+from sottovoce.perturbation import Moments, Scheme, scheme
+
+
+def sum_moments(records: Sequence[PublishedRecord]) -> Moments:
+    """Return the sums over one or more records, each debiased according to its perturbation scheme."""
+    groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
+    for record in records:
+        groups.setdefault(record.perturbation, []).append(record.values)
+    parts = [build_scheme(perturbation).moments(np.stack(values)) for perturbation, values in groups.items()]
+    return sum(parts[1:], parts[0])
+
+
+@lru_cache(maxsize=64)
+def build_scheme(perturbation: Perturbation) -> Scheme:
+    """Return the scheme that a record was perturbed with."""
+    return scheme(perturbation.scheme, perturbation.features, perturbation.classes, perturbation.epsilon)
+
 
 _LARGEST = 16.0
 """Typical magnitude of the largest value that one device adds; a numerator can store values 65,000 times larger."""

@@ -1,8 +1,12 @@
-"""Wire format for the messages of learners in rounds."""
+"""Codec for the messages and the durable state of learners in rounds."""
+
+from dataclasses import replace
 
 import numpy as np
 
-from sottovoce.algorithms.rounds.public.messages import MAX_VECTORS, RoundMessage
+from sottovoce.algorithms.rounds.public import Rounds, RoundsState
+from sottovoce.algorithms.rounds.public.state import MAX_VECTORS, RoundMessage
+from sottovoce.algorithms.state_codec import saved_model
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.arrays import MAX, from_float32, to_float32
 from sottovoce.wire.limits import MAX_PARAMETERS
@@ -49,3 +53,36 @@ def check(message: RoundMessage) -> None:
         raise MessageRefused("range", "a vector contains a NaN or an infinity")
     if not (0 <= message.round <= MAX and 0 <= message.phase < _MAX_PHASES and 1 <= message.degree <= _MAX_NEIGHBOURS):
         raise MessageRefused("range", "the round, phase or degree exceeds its limit")
+
+
+class RoundsCodec:
+    """State codec for learners in rounds; implements StateCodec. Received messages do not survive a restart."""
+
+    def __init__(self, learner: Rounds) -> None:
+        self._fresh = learner.fresh()
+
+    def encode(self, state: RoundsState) -> bytes:
+        """Encode the durable part of the state; see StateCodec.encode."""
+        work = state.work
+        return rounds_pb2.RoundsState(
+            cycle=state.cycle,
+            model=work.model.astype("<f8").tobytes(),
+            direction=work.direction.astype("<f8").tobytes(),
+            kept=work.kept.astype("<f8").tobytes(),
+            exhausted=state.exhausted,
+        ).SerializeToString()
+
+    def decode(self, raw: bytes) -> RoundsState:
+        """Decode a state; see StateCodec.decode."""
+        saved, work = rounds_pb2.RoundsState.FromString(raw), self._fresh.work
+        return replace(
+            self._fresh,
+            work=replace(
+                work,
+                round=saved.cycle,
+                model=saved_model(saved.model, work.model),
+                direction=saved_model(saved.direction, work.direction),
+                kept=saved_model(saved.kept, work.kept),
+            ),
+            exhausted=saved.exhausted,
+        )

@@ -1,6 +1,8 @@
-"""Wire format for gossip learning on perturbed records."""
+"""Codec for golf's messages and durable state."""
 
+from sottovoce.algorithms.golf.public.machine import Golf, GolfState
 from sottovoce.algorithms.golf.public.messages import GolfMessage
+from sottovoce.algorithms.state_codec import saved_model
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Holding
 from sottovoce.wire.arrays import MAX, check_model, from_float32, to_float32
@@ -31,3 +33,28 @@ def check(message: GolfMessage) -> None:
     check_model(message.parameters, message.age, minimum=0)
     if message.holding.count > MAX:
         raise MessageRefused("range", "the number of records exceeds its limit")
+
+
+class GolfCodec:
+    """State codec for the golf learner; implements StateCodec. Published records are stored separately."""
+
+    def __init__(self, learner: Golf) -> None:
+        self._fresh = learner.fresh()
+
+    def encode(self, state: GolfState) -> bytes:
+        """Encode the durable part of the state; see StateCodec.encode."""
+        return golf_pb2.GolfState(
+            parameters=state.parameters.astype("<f8").tobytes(), age=state.age, cycle=state.cycle, turn=state.turn
+        ).SerializeToString()
+
+    def decode(self, raw: bytes) -> GolfState:
+        """Decode a state; see StateCodec.decode."""
+        saved, fresh = golf_pb2.GolfState.FromString(raw), self._fresh
+        return GolfState(
+            saved_model(saved.parameters, fresh.parameters),
+            fresh.shelf,
+            fresh.moments,
+            age=saved.age,
+            cycle=saved.cycle,
+            turn=saved.turn,
+        )
