@@ -1,7 +1,7 @@
 """Codec for pairwise proposals and moves, and for a device's durable state.
 
-States have the same format as those of push-sum, with weight 1, or 0 for a blank device. A device that mixed by push-sum
-before therefore continues from its last model estimate.
+States have the same format as those of push-sum, with weight 1, or 0 for a blank device. A device that mixed by
+push-sum before therefore continues from its last model estimate.
 """
 
 import math
