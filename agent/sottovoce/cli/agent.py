@@ -11,7 +11,7 @@ import typer
 from sottovoce.cli import services
 from sottovoce.cli.agent_task import app as task
 from sottovoce.cli.agent_task import tasks
-from sottovoce.cli.other_tasks import other_task_lines
+from sottovoce.cli.output import other_task_lines
 from sottovoce.days import DAY, date_after
 from sottovoce.errors import NetworkError, UsageError
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sottovoce.cli.sanitise import sanitise
+from sottovoce.cli.output import sanitise
 
 if TYPE_CHECKING:
     from sottovoce.doctor import Entry

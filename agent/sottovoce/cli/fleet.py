@@ -1,4 +1,4 @@
-"""`sottovoce fleet`: create a fleet, add devices to it, and inspect them."""
+"""`sottovoce fleet`: create a fleet, add devices to it, inspect them, and set up the fleet's broker."""
 
 import json
 from pathlib import Path
@@ -6,16 +6,40 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sottovoce.cli.fleet_broker import broker
 from sottovoce.cli.fleet_invite import invite
 from sottovoce.cli.fleet_join import join
 from sottovoce.cli.fleet_options import Delta, Epsilon, FleetDirectory, Neighbouring, Unit, check_budget
-from sottovoce.cli.fleet_renew import renew
-from sottovoce.cli.fleet_revoke import revoke
-from sottovoce.cli.fleet_rotate import rotate
+from sottovoce.cli.fleet_renew import renew, rotate
+from sottovoce.cli.fleet_sign import app as task
+from sottovoce.cli.fleet_sign import revoke
 from sottovoce.cli.fleet_status import status
-from sottovoce.cli.fleet_task import app as task
 from sottovoce.errors import UsageError
+
+
+def broker(
+    host: Annotated[
+        list[str], typer.Option(help="Name or address at which devices reach the broker; may be repeated.")
+    ],
+    fleet: Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")] = Path("fleet"),
+    out: Annotated[Path, typer.Option(help="Directory for the files.")] = Path("broker"),
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on which the broker listens.")] = 8883,
+    user: Annotated[
+        str | None, typer.Option(help="User that Mosquitto drops to when started as root (default: mosquitto).")
+    ] = None,
+    home: Annotated[
+        Path | None, typer.Option("--at", help="Path of the directory on the broker's host, if it differs from --out.")
+    ] = None,
+) -> None:
+    """Write the configuration of a hardened Mosquitto broker: certificate, listener, access rules."""
+    from sottovoce.identity import open_fleet
+    from sottovoce.transport.mosquitto import write_broker
+
+    configuration = write_broker(open_fleet(fleet), out, host, port=port, user=user, home=home)
+    typer.echo(
+        f"broker: created in {out}. Start it with: mosquitto -c {(home or configuration.parent) / configuration.name}"
+    )
+    typer.echo(f'Agents: [transport] use = ["mqtt"] and [transport.mqtt] url = "mqtts://{host[0]}:{port}"')
+
 
 app = typer.Typer(help="Create a fleet; add, renew, revoke and list its devices.", no_args_is_help=True)
 

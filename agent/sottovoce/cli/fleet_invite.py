@@ -115,7 +115,7 @@ def _serve(
     show: Callable[[str], None],
 ) -> None:
     from sottovoce.agent.enroller import recorded_invitation
-    from sottovoce.cli.durations import parse_duration
+    from sottovoce.cli.fleet_options import parse_duration
     from sottovoce.errors import NetworkError
 
     seconds = parse_duration(expires, "--expires")

@@ -12,6 +12,24 @@ from sottovoce.errors import UsageError
 if TYPE_CHECKING:
     from sottovoce.identity import Validity
 
+_SPAN = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST_SECONDS = 100 * 365 * 86_400
+
+
+def parse_duration(text: str, option: str) -> float:
+    """Parse a duration and return it in seconds; `option` is the option's name for the error message.
+
+    Raises:
+        UsageError: if the text is not a duration, or the duration is zero or longer than 100 years.
+    """
+    match = _SPAN.fullmatch(text.strip())
+    seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise UsageError(f"{option}: {text!r} is not a valid duration; use, for example, 30s, 5m, 12h or 90d")
+    return seconds
+
+
 FleetDirectory = Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")]
 StateDirectory = Annotated[Path, typer.Option("--state", help="The device's state directory.")]
 Epsilon = Annotated[
@@ -55,7 +73,6 @@ def check_reachable(address: str, option: str, purpose: str) -> str:
 
 def parse_validity(valid: str | None) -> "Validity | None":
     """Return the validity period that --valid requests, starting now; None without --valid."""
-    from sottovoce.cli.durations import parse_duration
     from sottovoce.identity import Validity
 
     return None if valid is None else Validity.from_now(parse_duration(valid, "--valid") / 86_400)

@@ -93,7 +93,7 @@ def _judge_device(
 
 
 def _lines(fleet: dict[str, Any]) -> list[str]:
-    from sottovoce.cli.sanitise import sanitise
+    from sottovoce.cli.output import sanitise
 
     counts = ", ".join(f"{count} {state}" for state, count in fleet["count"].items() if count)
     lines = [f"fleet {fleet['fleet']}: {len(fleet['devices'])} devices known: {counts}"]

@@ -1,7 +1,9 @@
-"""Output files of a command, which are checked before a long run and written after it."""
+"""Output of several commands: files checked before a long run, sanitised text, and lines about other tasks."""
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sottovoce.durable import rename
 from sottovoce.errors import UsageError
@@ -64,3 +66,17 @@ def write_binary_file(option: str, path: Path, raw: bytes, mode: int = 0o666) ->
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error
+
+
+def sanitise(text: str) -> str:
+    """Return the text with every unprintable character, such as a line end or an escape, replaced by a space."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def other_task_lines(others: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line for each entry of `task.others` in a status."""
+    return [
+        f"{group['devices']} device{'' if group['devices'] == 1 else 's'} with another task: "
+        + ("; ".join(group["differences"]) or "details are not known yet")
+        for group in others
+    ]

@@ -1,16 +1,79 @@
-"""`sottovoce privacy`: calibrate noise to a budget, compose releases, and explain and audit promises."""
+"""`sottovoce privacy`: calibrate noise, compose releases, explain and audit promises, and write a dossier."""
 
 import json
 import math
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from sottovoce import __version__
+from sottovoce.accounting import release_notation as notation
 from sottovoce.cli import lab
-from sottovoce.cli.privacy_compose import compose
-from sottovoce.cli.privacy_dossier import dossier
 from sottovoce.cli.privacy_explain import explain
-from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.errors import ConfigError, PrivacyError, UsageError
+
+
+def compose(
+    event: Annotated[
+        list[str],
+        typer.Option(help="A release, such as gaussian:sigma=1,rate=0.01,count=1000, or JSON; may be repeated."),
+    ],
+    delta: Annotated[float, typer.Option(help="Print ε at this δ.")] = 1e-5,
+    epsilon: Annotated[float | None, typer.Option(help="Print δ at this ε instead.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print the total ε of several releases at a δ, or their δ at an ε, rounded up."""
+    try:
+        relation = notation.shared_relation([notation.parse_release(text) for text in event])
+        total = notation.compose(*event, delta=delta, epsilon=epsilon)
+    except PrivacyError as error:
+        raise UsageError(str(error)) from error
+    except UsageError as error:
+        raise UsageError(f"--event: {error}") from error
+    is_proved = math.isfinite(total.epsilon) and total.delta < 1
+    if as_json:
+        document = {
+            "epsilon": total.epsilon if math.isfinite(total.epsilon) else None,
+            "delta": total.delta,
+            "accountant": total.accountant,
+            "neighbouring": relation,
+            "status": "proved" if is_proved else "none",
+            "events": event,
+        }
+        typer.echo(json.dumps(document))
+    elif is_proved:
+        typer.echo(f"ε = {total.epsilon:.7g} at δ = {total.delta:.7g}, {relation} ({total.accountant})")
+    else:
+        typer.echo(f"nothing is promised at ε = {total.epsilon:g}, δ = {total.delta:g}")
+
+
+def dossier(
+    config: Annotated[Path, typer.Option("--config", help="The device's configuration file.")],
+    out: Annotated[Path, typer.Option("--out", help="Directory for dossier.md and dossier.json; created if missing.")],
+) -> None:
+    """Write a document about a device for an auditor or a data-protection officer."""
+    from sottovoce.agent.dossier import build_dossier, render_markdown
+    from sottovoce.agent.task_activator import active_configuration
+    from sottovoce.cli.privacy_explain import open_ledger
+    from sottovoce.config import load
+
+    settings = load(config)
+    with open_ledger(settings) as (ledger, path):
+        document = build_dossier(active_configuration(settings, ledger), ledger, str(path), __version__)
+    files = {
+        "dossier.md": render_markdown(document),
+        "dossier.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (out / name).write_text(text)
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written ({error.strerror}): choose another directory for --out") from error
+    for name in files:
+        typer.echo(out / name)
+
 
 app = typer.Typer(help="Calibrate noise, compose releases, explain and audit promises.", no_args_is_help=True)
 lab.add(app, "audit")

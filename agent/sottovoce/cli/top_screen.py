@@ -16,8 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.cli.other_tasks import other_task_lines
-from sottovoce.cli.sanitise import sanitise
+from sottovoce.cli.output import other_task_lines, sanitise
 
 _BAR_WIDTH = 10
 _MIN_WIDE_COLUMNS = 80  # columns; on wider terminals ids are shown in full
