@@ -9,9 +9,8 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.door import Query
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.chains import ChainTerms
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce.vault.terms.normalised import NormalisedTerms
 from sottovoce.vault.terms.records import RecordTerms
 from sottovoce.vault.terms.streams import StreamTerms
 from sottovoce.vault.terms.walks import WalkTerms

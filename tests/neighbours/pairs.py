@@ -27,8 +27,7 @@ from sottovoce.door import Status
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit
 from sottovoce.perturbation.cap import PROBABILITY_BITS, _tail
-from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce.vault.record_units import l1_units
+from sottovoce.vault.record_mechanism import RecordMechanism, l1_units
 
 from tests.neighbours.cases import Case
 from tests.neighbours.lives import Life, draw_lives, make_arrivals_gradual

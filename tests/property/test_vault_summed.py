@@ -17,8 +17,7 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import DiscreteGaussian, calibrate
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.sampled_sum import calibrate_sampled
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 
 Floats = NDArray[np.float64]
 CLIP, ERROR = 0.7, 2.0**-12

@@ -26,7 +26,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         begins: Unix time in seconds at which devices switch to this task; a time in the past means immediately.
         ends: Unix time in seconds after which devices release nothing more for this task; None for no end.
         purpose: what the result is for; a device's owner may refuse the task because of it.
-        period: budget period that this task opens, if budgets renew; 0 for the first. See sottovoce.vault.periods.
+        period: budget period that this task opens, if budgets renew; 0 for the first. See sottovoce.vault.limits.
         tables: the `[task]`, `[data]`, `[learner]` and `[privacy]` tables of a configuration, without device-specific
             settings.
         keys: changes of the fleet's keys; empty if there are none.

@@ -8,6 +8,7 @@ from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.vault.budget import Budget, LimitSpending, PeriodSpending, Spending
 from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate, clipped_sum_mu
+from sottovoce.vault.clocks import TrustedDays
 from sottovoce.vault.construction import build
 from sottovoce.vault.front import VaultFront
 from sottovoce.vault.growing_records import GrowingRecords
@@ -15,13 +16,12 @@ from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
+from sottovoce.vault.limits import MIN_DAYS, Renews
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.periods import MIN_DAYS, Renews
 from sottovoce.vault.policy import Policy, read_policy
 from sottovoce.vault.terms.base import Terms
-from sottovoce.vault.trusted_clock import TrustedDays
 from sottovoce.vault.vault import Vault
 
 __all__ = [

@@ -15,12 +15,29 @@ last place.
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
+from decimal import Context, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.vault.exact_exponential import floor_scaled_exp
 from sottovoce.vault.noise import NoiseSource
+
+
+def floor_scaled_exp(numerator: int, denominator: int, bits: int) -> int:
+    """Return floor(2^bits · exp(-numerator/denominator)) for denominator > 0, 0 ≤ numerator < 1000 denominator."""
+    if numerator == 0:
+        return 1 << bits
+    digits = bits // 3 + 30
+    while True:
+        context = Context(prec=digits)
+        value = context.exp(context.divide(Decimal(-numerator), Decimal(denominator)))
+        scaled = context.multiply(value, Decimal(1 << bits))
+        slack = context.scaleb(scaled, 4 - digits)
+        low, high = int(context.subtract(scaled, slack)), int(context.add(scaled, slack))
+        if low == high:
+            return low
+        digits *= 2
+
 
 TABLE_BITS = 64
 ACCEPT_BITS = 53

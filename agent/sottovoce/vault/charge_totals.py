@@ -12,9 +12,9 @@ from sottovoce.accounting.tally import Tally, cost_part
 from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.budget import Budget, LimitSpending
+from sottovoce.vault.clocks import DAY
 from sottovoce.vault.limits import Limit
 from sottovoce.vault.mandate import Mandate, parse_stamp, promise_from_budget
-from sottovoce.vault.running_time import DAY
 
 
 class ChargeTotals:

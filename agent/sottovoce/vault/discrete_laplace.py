@@ -9,8 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.vault.block_sampler import ACCEPT_BITS, TABLE_BITS, BlockSampler
-from sottovoce.vault.exact_exponential import floor_scaled_exp
+from sottovoce.vault.block_sampler import ACCEPT_BITS, TABLE_BITS, BlockSampler, floor_scaled_exp
 from sottovoce.vault.noise import NoiseSource
 
 MAX_SCALE = 2**54

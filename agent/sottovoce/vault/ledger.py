@@ -23,7 +23,8 @@ from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault.budget import Budget, PeriodSpending, Spending, StoredRelease, TaskSpending
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
 from sottovoce.vault.charge_totals import ChargeTotals
-from sottovoce.vault.keeper_list import KeeperList
+from sottovoce.vault.clocks import DAY, RunningTime, uptime
+from sottovoce.vault.keepers import KeeperList
 from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.ledger_file import (
     KEY_BYTES,
@@ -37,12 +38,9 @@ from sottovoce.vault.ledger_file import (
     translate_errors,
     upgrade,
 )
-from sottovoce.vault.limits import Limit, Span, read_limits, record_span_start
-from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.mandate_list import MandateList
-from sottovoce.vault.periods import Periods
+from sottovoce.vault.limits import Limit, Periods, Span, read_limits, record_span_start
+from sottovoce.vault.mandate import Mandate, MandateList
 from sottovoce.vault.record_numbers import RecordNumbers
-from sottovoce.vault.running_time import DAY, RunningTime, uptime
 
 
 class Ledger:

@@ -1,4 +1,4 @@
-"""Mandate for a ledger's charges: a task that the fleet has signed and the device has accepted."""
+"""Mandates for a ledger's charges: tasks that the fleet has signed and the device has accepted."""
 
 import json
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from hashlib import sha256
 from sottovoce.accounting.relations import Promise
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.budget import Budget
+from sottovoce.vault.keepers import Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Mandate:
         budget: largest cost of one unit in this task; less than the ledger's own budget, which covers all tasks
             together.
         document: the document as signed by the fleet; empty in a trial.
-        period: earliest period of the ledger's budget to which the task belongs; see sottovoce.vault.periods.
+        period: earliest period of the ledger's budget to which the task belongs; see sottovoce.vault.limits.
     """
 
     epoch: int
@@ -85,3 +86,42 @@ def parse_stamp(stamp: str, default: Promise) -> Stamp:
             f"a charge has an unknown stamp, `{stamp[:80]}`; use the program version that wrote it"
         ) from error
     return parsed
+
+
+class MandateList:
+    """The mandates of one ledger.
+
+    Args:
+        read_access: opens the ledger's file for reading.
+        write_access: opens the ledger's file for one transaction.
+    """
+
+    def __init__(self, read_access: Access, write_access: Access) -> None:
+        self._read_access, self._write_access = read_access, write_access
+
+    def load_newest(self) -> Mandate | None:
+        """Return the task accepted last, or None if no task has been accepted.
+
+        Raises:
+            LedgerError: if the ledger file cannot be read.
+        """
+        query = (
+            "SELECT epoch, epsilon, delta, unit, neighbouring, document, period FROM task ORDER BY epoch DESC LIMIT 1"
+        )
+        with self._read_access() as connection:
+            row = connection.execute(query).fetchone()
+        return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5], row[6])
+
+    def add(self, mandate: Mandate) -> None:
+        """Add a mandate, durably.
+
+        Raises:
+            LedgerError: if the ledger file cannot be written.
+        """
+        budget = mandate.budget
+        terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)
+        with self._write_access() as connection:
+            connection.execute(
+                "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (mandate.epoch, *terms, mandate.document, mandate.period),
+            )

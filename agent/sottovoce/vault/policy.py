@@ -9,8 +9,7 @@ from msgspec import Meta, Struct
 
 from sottovoce.cell import Cell
 from sottovoce.errors import ConfigError, TaskRefused
-from sottovoce.vault.limits import Span
-from sottovoce.vault.periods import Renews
+from sottovoce.vault.limits import Renews, Span
 
 Unit = Literal["record", "window", "device"]
 

@@ -7,7 +7,7 @@ from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.relations import Promise
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.keeper_list import Access
+from sottovoce.vault.keepers import Access
 from sottovoce.vault.mandate import Mandate, parse_stamp
 
 _UNUSED_PROMISE = Promise(

@@ -23,6 +23,7 @@ from sottovoce.secure_sum import STATEMENT_BYTES
 from sottovoce.threads import Background, Threads
 from sottovoce.vault.budget import Spending, StoredRelease
 from sottovoce.vault.chain import Tip
+from sottovoce.vault.clocks import DAY, RECORD_INTERVAL
 from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
@@ -30,7 +31,6 @@ from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
-from sottovoce.vault.running_time import DAY, RECORD_INTERVAL
 
 if TYPE_CHECKING:  # not needed on devices without a cell
     from sottovoce.vault.cell_context import CellContext

@@ -11,8 +11,7 @@ from sottovoce.algorithms.push_sum.step_count import max_steps, step_count
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault import gaussian_mu
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 from sottovoce.vault.terms.published import PublishedTerms
 
 SIZE = 650

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import config_from_tables
-from sottovoce.vault.terms.chains import PublishedChainTerms
+from sottovoce.vault.terms.chains import PublishedChainTerms, QChainTerms
 from sottovoce.vault.terms.published import PublishedTerms
-from sottovoce.vault.terms.q_chains import QChainTerms
 
 _EPSILON, _DELTA = 0.5, 1e-5
 

@@ -13,10 +13,10 @@ from sottovoce.door import Query, Refused
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, build, read_policy
+from sottovoce.vault.clocks import DAY, RECORD_INTERVAL
 from sottovoce.vault.ledger_file import connect
 from sottovoce.vault.limits import Span
 from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.running_time import DAY, RECORD_INTERVAL
 from sottovoce.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_7

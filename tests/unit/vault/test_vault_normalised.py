@@ -8,8 +8,7 @@ from sottovoce.errors import PrivacyError
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 
 KERNEL = Softmax(3, 2)
 HOSTILE = [1e-300, 1e-3, 0.5, 1.0, 1e3, 1e300]

@@ -16,9 +16,9 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.account import Account, Charge, audit_account, build_account
 from sottovoce.vault.chain import first_link, next_link
 from sottovoce.vault.charge_totals import ChargeTotals
+from sottovoce.vault.clocks import RECORD_INTERVAL
 from sottovoce.vault.ledger_file import connect
 from sottovoce.vault.mandate import Mandate, Stamp, promise_from_budget
-from sottovoce.vault.running_time import RECORD_INTERVAL
 from sottovoce.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_5

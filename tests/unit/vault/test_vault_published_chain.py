@@ -14,9 +14,8 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.lemmas import SmoothLoss, chain_sensitivity
 from sottovoce.vault.programs.chain_steps import StepSizes
-from sottovoce.vault.terms.chains import ChainTerms, PublishedChainTerms
+from sottovoce.vault.terms.chains import ChainTerms, PublishedChainTerms, QChainTerms
 from sottovoce.vault.terms.published import Claim
-from sottovoce.vault.terms.q_chains import QChainTerms
 
 NAME, ETA = "without-replacement", 0.1
 LOCAL, LATEST = np.array([0.5, -0.25]), np.array([0.1, 0.2])

@@ -20,8 +20,7 @@ from sottovoce.perturbation.cap import _tail
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.record_mechanism import RecordMechanism, _randomise_label
-from sottovoce.vault.record_units import l1_units, l2_unit
+from sottovoce.vault.record_mechanism import RecordMechanism, _randomise_label, l1_units, l2_unit
 from sottovoce.vault.terms.records import RecordTerms
 
 OWNER = "meter-17"

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 from sottovoce.vault import OperatingSystemNoise, SeededNoise
+from sottovoce.vault.block_sampler import floor_scaled_exp
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler, _cumulative
-from sottovoce.vault.exact_exponential import floor_scaled_exp
 
 DRAWS = 150_000
 

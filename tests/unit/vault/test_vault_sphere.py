@@ -15,8 +15,7 @@ from sottovoce.perturbation import Cap, PrivUnit
 from sottovoce.perturbation.cap import best_cap
 from sottovoce.vault import OperatingSystemNoise, SeededNoise, lazy_reals
 from sottovoce.vault.lazy_reals import Tape, Undecided, draw_exactly
-from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce.vault.record_units import l2_unit
+from sottovoce.vault.record_mechanism import RecordMechanism, l2_unit
 from sottovoce.vault.sphere import draw_point, draw_uniform_point
 from sottovoce_lab.simulator.simulated_records import simulate
 

@@ -11,8 +11,8 @@ from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, TrustedDays, Vault, build
+from sottovoce.vault.clocks import STEADY_SECONDS
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.trusted_clock import STEADY_SECONDS
 
 HOUR = 3600.0
 FIRST = int(NOT_BEFORE // DAY)

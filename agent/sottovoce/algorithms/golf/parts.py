@@ -12,8 +12,8 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
-from sottovoce.vault.terms.plugin_scheme import scheme as configured_scheme
 from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.vault.terms.records import scheme as configured_scheme
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance

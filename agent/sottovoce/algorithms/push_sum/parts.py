@@ -33,8 +33,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.model_names import has_graph
 from sottovoce.vault import Terms
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.steps.public.descent import Damping, Schedule

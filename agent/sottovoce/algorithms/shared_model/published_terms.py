@@ -8,9 +8,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.vault import Terms, gaussian_mu
 from sottovoce.vault.programs.chain_steps import StepSizes
 from sottovoce.vault.sampling import WithReplacement
-from sottovoce.vault.terms.chains import PublishedChainTerms
+from sottovoce.vault.terms.chains import PublishedChainTerms, QChainTerms
 from sottovoce.vault.terms.published import Claim, PublishedTerms
-from sottovoce.vault.terms.q_chains import QChainTerms
 
 _VISITS = 5
 _STEP = 0.1

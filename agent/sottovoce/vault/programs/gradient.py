@@ -3,22 +3,28 @@
 Clipping is per privacy unit. A sum runs over all records or over a batch. A batch is either a random sample, which the
 vault draws and keeps secret, or a block of record numbers (vault/numbering.py), so each record is in one release per
 pass.
+
+Under a moving threshold, sums are in units of the threshold, which is public and part of the query. For any threshold
+and gradient, the norm of a unit's row is at most 1, because the mechanism clips again at 1, exactly, on its grid. Batch
+gradients for reproducing papers exactly are charged as infinite.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Event, with_units
+from sottovoce.accounting.events import Event, UnprovedRelease, with_units
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Kernel, per_example_gradients
-from sottovoce.vault.clipped_sum import Batches, ClippedSum
+from sottovoce.kernels.decentralised.clipping import Rule, normalise
+from sottovoce.vault.clipped_sum import CLIPS, Batches, ClippedSum
 from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.published_gaussian import PublishedGaussian
 from sottovoce.vault.sampling import Sampling
 
 
@@ -111,3 +117,72 @@ def _by_unit(records: Records, unit: str) -> Iterator[Records]:
         return
     for window in np.unique(records.windows):
         yield records.at(np.flatnonzero(records.windows == window))
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedSum:
+    """Program for `gradient` queries whose point is the model and, as its last entry, the threshold C.
+
+    Attributes:
+        sums: computes each unit's gradient and the cost of a release; its mechanism clips at 1.
+        rule: how a gradient is normalised.
+    """
+
+    sums: GradientSum
+    rule: Rule
+
+    def plan(self, query: Query) -> Plan[Batches] | Refused:
+        """Return a plan for a finite point with one more entry than the model, where the last entry is positive.
+
+        If the kernel clips at this entry, the entry must also be within CLIPS, away from the ends of a float's range.
+        """
+        low, high = (0.0, math.inf) if self.sums.clip is None else CLIPS
+        if query.point.shape != (self.sums.kernel.size + 1,) or not low < query.point[-1] < high:
+            return Refused(query.id, "query", "the vault's program does not support this query")
+        return self.sums.plan(_model_query(query))
+
+    def compute(self, query: Query, records: Records) -> Batches:
+        """Yield the normalised gradients, one row per unit, in batches of about a megabyte, or the kernel's sum."""
+        threshold = float(query.point[-1])
+        if self.sums.clip is not None:
+            yield self.sums.kernel_sum(_model_query(query), records, threshold) / threshold
+            return
+        for gradients in self.sums.compute(_model_query(query), records):
+            yield normalise(gradients, self.rule, threshold)
+
+
+def _model_query(query: Query) -> Query:
+    return replace(query, point=query.point[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSum:
+    """Program for `gradient` queries: the gradients of a batch at a point.
+
+    Attributes:
+        kernel: the model.
+        mechanism: clip and noise of every release.
+        name: the name under which a release is charged.
+        sampling: how a batch is sampled; None for all records.
+    """
+
+    kernel: Kernel
+    mechanism: PublishedGaussian
+    name: str
+    sampling: Sampling | None
+
+    def plan(self, query: Query) -> Plan[Batches] | Refused:
+        """Return a plan if the point is finite and has the model's size."""
+        if query.kind != "gradient" or query.point.shape != (self.kernel.size,) or not np.isfinite(query.point).all():
+            return Refused(query.id, "query", "the vault's program does not support this query")
+        return Plan(UnprovedRelease(self.name), self.mechanism, sampling=self.sampling)
+
+    def compute(self, query: Query, records: Records) -> Batches:
+        """Return an iterator over gradient rows, in batches of about a megabyte.
+
+        If the kernel computes sums in a graph and examples are not clipped, the only row is the sum of all gradients.
+        """
+        if self.kernel.sum_error is not None and not self.mechanism.clips_examples:
+            total = self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, math.inf)
+            return iter([total[np.newaxis]])
+        return per_example_gradients(self.kernel, query.point, records.features, records.labels)

@@ -1,8 +1,13 @@
-"""Terms for chains of steps without replacement, with a public period (Jin, He & Dai 2023)."""
+"""Terms for chains of steps without replacement (Jin, He & Dai 2023).
+
+Chains have a public period, or a deep Q-network ends them: `without-replacement` as published, charged as infinite.
+"""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.units import EVERY
@@ -193,3 +198,53 @@ def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, pas
         status=Status.PROVED,
         reason="docs/decisions/0016-chains.md (Jin, He & Dai 2023, Lemma 4, at a public period)",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class QChainTerms:
+    """Public terms for the learner that follows the paper exactly.
+
+    Attributes:
+        learner: the learner's name.
+        claim: the paper's claim.
+        sizes: step sizes as printed; models are not projected.
+        batch: b, the batch size.
+        passes: number of passes over the records.
+        multiplier: s / Δ₂, where Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L, the Lipschitz constant of the loss.
+        exploration_steps: number of decisions over which exploration decreases from 1 to 0.1; the paper's n/(2Mb).
+    """
+
+    learner: str
+    claim: Claim
+    sizes: StepSizes
+    batch: int
+    passes: int
+    multiplier: float
+    lipschitz: float
+    exploration_steps: int
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context. One controller decides for all binary models together, using the vault's randomness."""
+        if kernel is None:
+            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
+        # Imported here because numpy.random requires 7 MiB, and no other learner has a controller.
+        from sottovoce.kernels.decentralised.controller import Controller, Terms
+        from sottovoce.vault.programs.q_chain import QChain
+
+        check_no_promise(self.learner, ledger.budget)
+        enrolled = enrol_records(
+            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1)
+        )
+        generator = np.random.default_rng(noise.random_words(4))
+        program = QChain(
+            steps=ChainSteps(kernel, self.sizes, self.batch),
+            controller=Controller.new(Terms(kernel.size + 1, self.exploration_steps), generator),
+            generator=generator,
+            deviations=self.multiplier * 2 * self.lipschitz / self.batch,
+            passes=self.passes,
+            count=len(enrolled),
+            name=self.learner,
+        )
+        statement = self.claim.statement(ledger.budget, self.multiplier > 0)
+        return VaultContext(enrolled, program, ledger, noise, statement)

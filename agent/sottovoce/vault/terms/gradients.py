@@ -1,7 +1,7 @@
 """Terms for sums of clipped gradients with noise, used by push-sum and every other gradient learner."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sottovoce.accounting.events import Event, UnprovedRelease
@@ -9,13 +9,14 @@ from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import MAX_SUMMED, Kernel
+from sottovoce.kernels.decentralised.clipping import Rule, row_length
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact_sum
 from sottovoce.vault.guarantee import gradient_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.numbering import block_bounds, number_by_hash
-from sottovoce.vault.programs.gradient import Blocks, GradientSum
+from sottovoce.vault.programs.gradient import Blocks, GradientSum, NormalisedSum
 from sottovoce.vault.sampled_sum import calibrate_sampled
 from sottovoce.vault.sampling import Poisson, Sampling
 from sottovoce.vault.terms.base import check_unit, unit_records
@@ -148,3 +149,41 @@ def kernel_clips_and_sums(kernel: Kernel, budget: Budget, records: Records | Non
     if records is not None and len(records) > MAX_SUMMED:
         raise DataError(f"the error of this model's sums is proved for at most {MAX_SUMMED} records; use fewer records")
     return True
+
+
+_RULES: dict[Rule, str] = {
+    "decay": "in units of a threshold that decreases by a public rule",
+    "quantile": "in units of a threshold that follows earlier releases, which include a noised bit per record",
+    "automatic": "of gradients divided by their own norm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedTerms:
+    """Public terms for a learner with a moving threshold.
+
+    Attributes:
+        sums: terms for releases, batches and windows; their clip norm is 1, in units of the threshold.
+        rule: how a gradient is normalised.
+    """
+
+    sums: GradientTerms
+    rule: Rule
+
+    @property
+    def learner(self) -> str:
+        """See Terms.learner."""
+        return self.sums.learner
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        if kernel is None:
+            raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
+        budget, sums = ledger.budget, self.sums
+        by_kernel = self.rule == "decay" and kernel_clips_and_sums(kernel, budget, records)
+        mechanism, program = sums.program(kernel, budget, row_length(self.rule, kernel.size), is_presummed=by_kernel)
+        statement = gradient_guarantee(budget, mechanism, sums.clip, sums.sampling)
+        described = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
+        lifetime = sums.lifetime(program, budget)
+        own_records = unit_records(records, budget.unit)
+        return VaultContext(own_records, NormalisedSum(program, self.rule), ledger, noise, described, lifetime)

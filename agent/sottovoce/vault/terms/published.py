@@ -10,7 +10,7 @@ from sottovoce.kernels import Kernel
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs.published_sum import PublishedSum
+from sottovoce.vault.programs.gradient import PublishedSum
 from sottovoce.vault.published_gaussian import PublishedGaussian
 from sottovoce.vault.sampling import Sampling
 from sottovoce.vault.terms.base import unit_records

@@ -9,7 +9,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.gradients import NormalisedTerms
 from typing_extensions import override
 
 from sottovoce_lab.auditor.targets.sums import CLIP, GaussianSums

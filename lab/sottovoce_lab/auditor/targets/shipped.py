@@ -17,9 +17,8 @@ from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce.vault.terms.normalised import NormalisedTerms
 from sottovoce.vault.terms.records import RecordTerms
 from sottovoce.vault.terms.walks import WalkTerms
 

@@ -1,14 +1,20 @@
-"""A single vector for the whole device, released once: the private half of averaging over a fleet."""
+"""Values that are released once: a vector for the whole device, or a perturbed copy of each record.
+
+Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes the result. All later learning from
+that copy is post-processing.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from sottovoce.accounting.events import RecordReleased
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault.clipped_sum import Batches, ClippedSum
 from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.record_mechanism import RecordMechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +48,32 @@ class DeviceMean:
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
                 mean = np.add.reduce(records.features, axis=0) / len(records)
                 yield self.profile.coefficients(mean)[np.newaxis]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRelease:
+    """Program that answers a `record` query with the perturbed record; the slot is its number and the point is empty.
+
+    Attributes:
+        mechanism: bound and noise of every release.
+        count: number of enrolled records; public, because queries beyond it are refused.
+        epsilon: charge per release; infinite if there is no noise.
+    """
+
+    mechanism: RecordMechanism
+    count: int
+    epsilon: float
+
+    def plan(self, query: Query) -> Plan[Records] | Refused:
+        """Return a plan that touches only the requested record."""
+        if query.kind != "record" or query.point.size:
+            return Refused(query.id, "query", "the vault's program does not support this query")
+        if not 0 <= query.slot < self.count:
+            return Refused(query.id, "record", "no record has this number")
+        scheme = self.mechanism.scheme
+        event = RecordReleased(query.slot, scheme.name, scheme.features, scheme.classes, self.epsilon)
+        return Plan(event, self.mechanism)
+
+    def compute(self, query: Query, records: Records) -> Records:
+        """Return the requested record unchanged."""
+        return records
