@@ -1,4 +1,4 @@
-"""Suggestions for misspelt names."""
+"""Errors for invalid configuration values, and suggestions for misspelt names."""
 
 from collections.abc import Iterable
 from itertools import takewhile
@@ -36,3 +36,11 @@ def _ratio(first: str, second: str) -> float:
     from difflib import SequenceMatcher
 
     return SequenceMatcher(None, first, second).ratio()
+
+
+LARGEST = 1e9  # upper bound that excludes infinities and NaN from ordinary numbers
+
+
+def invalid_key(key: str, problem: str) -> ValueError:
+    """Return an error that identifies the key in the same format as msgspec's errors."""
+    return ValueError(f"{problem} - at `$.{key}`")

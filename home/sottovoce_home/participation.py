@@ -3,8 +3,7 @@
 import logging
 from typing import Any
 
-from sottovoce.agent.consent import read_consent
-from sottovoce.agent.owner_consent import consent_directory, load_newest_task, record_answer
+from sottovoce.agent.consent import consent_directory, load_newest_task, read_consent, record_answer
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.identity.signed_task import SignedTask

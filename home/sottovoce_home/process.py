@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
 
-from sottovoce.cancellation import cancel_and_wait
+from sottovoce.concurrency import cancel_and_wait
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sottovoce import acceptor
-from sottovoce.acceptor import Acceptor
+from sottovoce import listening
+from sottovoce.listening import Acceptor
 
 from tests.support.waiting import TIMEOUT
 
@@ -76,7 +76,7 @@ async def test_a_refusal_is_retried_after_growing_pauses(refusal: Exception) -> 
 
 
 async def test_pauses_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptor, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(listening, "_LONGEST_PAUSE", 0.01)
     bench = Bench(*[EMFILE] * 20)
     await asyncio.wait_for(bench.connect(), 5)
     bench.close()

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from sottovoce.cancellation import cancel_and_wait
+from sottovoce.concurrency import cancel_and_wait
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])

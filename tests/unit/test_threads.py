@@ -5,8 +5,8 @@ import asyncio
 import threading
 
 import pytest
-from sottovoce import threads
-from sottovoce.threads import Background, Threads
+from sottovoce import concurrency
+from sottovoce.concurrency import Background, Threads
 
 
 def test_work_is_done_in_another_thread_and_awaited() -> None:
@@ -29,7 +29,7 @@ def test_a_debugger_traces_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_thread_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_START_SECONDS", 0.01)
+    monkeypatch.setattr(concurrency, "_START_SECONDS", 0.01)
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
     with pytest.raises(MemoryError, match="a thread failed to start"):
         Background(lambda: None)
@@ -62,7 +62,7 @@ def test_a_pool_raises_its_work_s_exception_and_continues() -> None:
 def test_a_pool_whose_thread_does_not_start_fails_and_calls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, called = Threads(1), threading.Event()
     with monkeypatch.context() as patch:
-        patch.setattr(threads, "_START_SECONDS", 0.01)
+        patch.setattr(concurrency, "_START_SECONDS", 0.01)
         patch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
         with pytest.raises(MemoryError, match="failed to start"):
             pool.submit(called.set)

@@ -3,8 +3,8 @@
 import asyncio
 
 from sottovoce.agent.runtime import Agent
+from sottovoce.concurrency import DEFAULT_THREADS, Threads
 from sottovoce.errors import ExitCode
-from sottovoce.threads import DEFAULT_THREADS, Threads
 
 
 async def run(agent: Agent, *, embedded: bool = False) -> ExitCode:

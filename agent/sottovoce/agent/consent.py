@@ -1,13 +1,19 @@
-"""Storage for the owner's answers to the fleet's tasks, next to the ledger: one answer per task document."""
+"""The owner's answers to the fleet's tasks, one per task document, stored next to the ledger."""
 
+import contextlib
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import DecodeError, Struct, ValidationError, field, json
 
-from sottovoce.errors import IdentityError, TaskRefused
+from sottovoce.agent.control import ask
+from sottovoce.agent.fleet_tasks import load_task
+from sottovoce.config import AgentConfig
+from sottovoce.errors import IdentityError, NetworkError, TaskRefused
+from sottovoce.identity import load
 from sottovoce.identity.files import replace
+from sottovoce.identity.identity import IDENTITY
 from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
@@ -58,3 +64,30 @@ def _load_consents(directory: Path) -> list[_Consent]:
 
 def _digest(task: SignedTask) -> str:
     return sha256(task.encoding).hexdigest()
+
+
+def consent_directory(config: AgentConfig) -> Path:
+    """Return the directory that contains the ledger and the owner's consent."""
+    return config.vault.directory or config.agent.state
+
+
+def load_newest_task(config: AgentConfig) -> SignedTask | None:
+    """Return the newest fleet task that the device has stored, or None.
+
+    Raises:
+        IdentityError: if the device's keys or the task cannot be read.
+    """
+    state = config.agent.state
+    return load_task(state, load(state / IDENTITY, check_dates=False).authority)
+
+
+def record_answer(config: AgentConfig, task: SignedTask, answer: OwnerAnswer) -> None:
+    """Store the owner's answer durably, and notify the agent if it is running.
+
+    Raises:
+        IdentityError: if the answer cannot be written.
+        TaskRefused: if the owner has already withdrawn from the task; a withdrawal is permanent.
+    """
+    save_consent(consent_directory(config), task, answer)
+    with contextlib.suppress(NetworkError):  # if the agent is not running, it reads the answer at its next start
+        ask(config.agent.state, "look")

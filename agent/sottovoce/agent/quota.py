@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sottovoce.errors import MessageRefused
 from sottovoce.observe import Counters, RateLimitedLog
-from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
 
 _log = logging.getLogger(__name__)
 _MAX_PEERS = 1024

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce_bootstrap import Contact
 
-from sottovoce.agent import unhandled
+from sottovoce.agent import timers
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.day_watch import DayWatch
@@ -23,8 +23,7 @@ from sottovoce.agent.departure import LEAVE_SECONDS, Departure
 from sottovoce.agent.heap import release_free_memory
 from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
-from sottovoce.agent.link import Link
-from sottovoce.agent.link_table import LinkTable
+from sottovoce.agent.link import Link, LinkTable
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.notify import notify_while_running
 from sottovoce.agent.peer_sampling import AgentHooks, PeerSampling
@@ -40,6 +39,7 @@ from sottovoce.agent.timers import Timers
 from sottovoce.agent.vault_queries import VaultQueries
 from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
+from sottovoce.concurrency import Threads
 from sottovoce.config import AgentConfig
 from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
@@ -47,7 +47,6 @@ from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.observe.machine import written_bytes
-from sottovoce.threads import Threads
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import read_task_digest
@@ -167,7 +166,7 @@ class Agent:
         """
         self._loop = asyncio.get_running_loop()
         if not embedded:
-            self._loop.set_exception_handler(unhandled.handle)
+            self._loop.set_exception_handler(timers.handle)
             self._loop.add_signal_handler(signal.SIGTERM, self.stop)
             self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)

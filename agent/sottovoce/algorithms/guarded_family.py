@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce.algorithms.family import Family, SignalAndNoise
 from sottovoce.door import Query
 from sottovoce.learners import Effect, Event, Learner, Progress, PublishModel, Reply, Send, SetTimer, Timer
-from sottovoce.learners.events import Ask
+from sottovoce.learners.learner import Ask
 from sottovoce.plugins import Plugin, guarded, guarded_proxy
 
 _LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")

@@ -54,7 +54,7 @@ def withdraw(epoch: Epoch, config: Config) -> None:
 
 
 def _record_answer(epoch: int, path: Path, answer: "OwnerAnswer") -> None:
-    from sottovoce.agent.owner_consent import record_answer
+    from sottovoce.agent.consent import record_answer
     from sottovoce.config import load
 
     settings = load(path)
@@ -72,7 +72,7 @@ def _record_answer(epoch: int, path: Path, answer: "OwnerAnswer") -> None:
 def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
     """Return the active task and the fleet's newest task, if they exist, without duplicates."""
     from sottovoce.agent.assemble import LEDGER
-    from sottovoce.agent.owner_consent import consent_directory, load_newest_task
+    from sottovoce.agent.consent import consent_directory, load_newest_task
     from sottovoce.identity.signed_task import read_task
     from sottovoce.vault import Ledger
 
@@ -88,9 +88,8 @@ def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
 
 
 def _task_facts(path: Path) -> dict[str, Any]:
-    from sottovoce.agent.consent import read_consent
+    from sottovoce.agent.consent import consent_directory, load_newest_task, read_consent
     from sottovoce.agent.control import ask
-    from sottovoce.agent.owner_consent import consent_directory, load_newest_task
     from sottovoce.config import load
 
     settings = load(path)

@@ -94,7 +94,7 @@ def invite(
 
 
 def _write_bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | None") -> None:
-    from sottovoce.identity.bundles import new_bundle
+    from sottovoce.identity.fleet import new_bundle
     from sottovoce.identity.invitation import write_bundle
 
     bundle = new_bundle(fleet, seeds, validity)

@@ -40,8 +40,8 @@ def write_bundles(
         UsageError: if the manifest is invalid or a bundle already exists; nothing has been written.
         IdentityError: if a file cannot be written.
     """
-    from sottovoce.identity.bundles import new_bundle
     from sottovoce.identity.files import replace
+    from sottovoce.identity.fleet import new_bundle
     from sottovoce.identity.invitation import write_bundle
 
     rows = _read_rows(manifest) if manifest.exists() else _new_rows(manifest, count)

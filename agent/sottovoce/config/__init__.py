@@ -1,10 +1,7 @@
 """An agent's configuration: a typed schema, and errors that report the line and the remedy."""
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, fill_placeholders, parse_broker_url
-from sottovoce.config.identity import IdentitySection
 from sottovoce.config.loading import config_from_tables, learner_settings, load
-from sottovoce.config.membership import MembershipSection
-from sottovoce.config.observe import ObserveSection
 from sottovoce.config.schema import (
     AgentConfig,
     AgentSection,
@@ -15,6 +12,7 @@ from sottovoce.config.schema import (
     VaultSection,
     WholeConfig,
 )
+from sottovoce.config.sections import IdentitySection, MembershipSection, ObserveSection
 from sottovoce.config.task_config import config_for_task, read_proposed_task
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 

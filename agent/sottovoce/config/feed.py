@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.days import EXPORT
-from sottovoce.invalid_key import LARGEST, invalid_key
+from sottovoce.suggestions import LARGEST, invalid_key
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
 _DAY = 86_400

@@ -9,15 +9,13 @@ from msgspec.structs import force_setattr
 
 from sottovoce.cell import Cell
 from sottovoce.config.feed import FeedSection, is_broker
-from sottovoce.config.identity import IdentitySection
-from sottovoce.config.membership import MembershipSection
-from sottovoce.config.observe import ObserveSection
+from sottovoce.config.sections import IdentitySection, MembershipSection, ObserveSection
 from sottovoce.config.transport import TransportSection
-from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import REGRESSION_MODEL, has_graph
 from sottovoce.plugins import METER_SOURCE, installed_plugins
 from sottovoce.registry import ALGORITHMS, DEFAULT, loaded_algorithms
+from sottovoce.suggestions import LARGEST, invalid_key
 
 _MAX_EPSILON = 500.0
 _WILDCARD_ADDRESSES = {"0.0.0.0", "[::]"}  # noqa: S104 - these addresses are only compared

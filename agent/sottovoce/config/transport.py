@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.plugins import TRANSPORT, find, installed_plugins
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import LARGEST, invalid_key, suggestion
 
 OWN = ("grpc", "mqtt")
 """Names of Sottovoce's own transports."""

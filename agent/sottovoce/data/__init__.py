@@ -1,11 +1,10 @@
 """Record sources, and public transforms of records."""
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
-from sottovoce.data.dataset import DataSet
+from sottovoce.data.dataset import DataSet, Target
 from sottovoce.data.records import Records, add_identities, check_records
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
-from sottovoce.data.target import Target
 from sottovoce.data.transform import BIAS, TransformName, apply, centred_unit, width
 
 __all__ = [

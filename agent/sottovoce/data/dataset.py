@@ -1,6 +1,7 @@
-"""A loaded data set, with its records and all public facts about them."""
+"""A loaded data set, with its records, its regression target, and all public facts about them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,27 @@ from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds
 from sottovoce.data.records import Records, check_records
-from sottovoce.data.target import Target
 from sottovoce.errors import DataError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """Description of a regression's target, which test harnesses use to measure predictions of the last column.
+
+    Attributes:
+        unit: unit in which errors are reported, for example `kWh`.
+        convert: function that converts targets float64[N, m], predicted or true, of records float64[m, d] to that unit.
+        baselines: predictions for the test records without learning, keyed by name, float64[m] in that unit.
+        overlap: maximum number of records to which one measured value contributes.
+    """
+
+    unit: str
+    convert: Callable[[Floats, Floats], Floats] = field(repr=False)
+    baselines: Mapping[str, Floats] = field(repr=False)
+    overlap: int
+
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
 """Unchecked features numeric[n,d] and labels integer[n]."""

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.dataset import Arrays, DataSet, assemble_dataset
-from sottovoce.data.target import Target
+from sottovoce.data.dataset import Arrays, DataSet, Target, assemble_dataset
 from sottovoce.errors import DataError
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,6 @@ These are the only types that a learner shares with the vault. The class that im
 and only the vault can create instances. Import contracts prevent learners, wire and transport from importing the vault.
 """
 
-from sottovoce.door.statement import PrivacyStatement, Status
-from sottovoce.door.types import Answer, CellAnswer, CellQuery, Query, Refused, Release
+from sottovoce.door.types import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release, Status
 
 __all__ = ["Answer", "CellAnswer", "CellQuery", "PrivacyStatement", "Query", "Refused", "Release", "Status"]

@@ -1,4 +1,4 @@
-"""A fleet's own certificate authority, which is created once and stays offline.
+"""A fleet's own certificate authority, which is created once and stays offline, and its invitation bundles.
 
 The authority is needed only to enrol devices, to renew their certificates, and to sign the fleet's own documents. Its
 directory contains `ca.pem`, which is copied to every device, and `ca.key`, which is unencrypted and has mode 0600.
@@ -22,6 +22,7 @@ from sottovoce.identity.certificates import Validity, device_certificate, fleet_
 from sottovoce.identity.files import finish_move, make_private_directory, read, read_private, write_new
 from sottovoce.identity.fleet_keys import Anchors, KeyChange, decode_changes, read_anchors, retired_keys
 from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, Identity, load
+from sottovoce.identity.invitation import Bundle, Seeds
 from sottovoce.identity.keys import decode_tls_key, encode_private_key
 from sottovoce.identity.new_device import DeviceKeys, write_identity
 from sottovoce.identity.request import Request, read_request
@@ -162,3 +163,24 @@ def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) ->
     certificate = fleet.issue(read_request(keys.request(), "the request"), validity)
     write_identity(directory, keys, certificate, fleet_certificate=fleet.authority.anchors.pem)
     return load(directory, validity.not_before)
+
+
+def new_bundle(fleet: Fleet, seeds: Seeds, validity: Validity | None = None) -> Bundle:
+    """Return a bundle with newly generated keys for one new device.
+
+    Args:
+        fleet: the fleet, opened with its key.
+        seeds: contacts through which the device finds its fleet.
+        validity: validity of the device's certificate; defaults to 90 days from now.
+    """
+    keys = DeviceKeys.generate()
+    device, tls = keys.to_pem()
+    return Bundle(
+        fleet=fleet.name,
+        id=keys.node_id,
+        device_key=device.decode(),
+        tls_key=tls.decode(),
+        certificate=fleet.issue(read_request(keys.request(), "the request"), validity).decode(),
+        fleet_certificate=fleet.authority.anchors.pem.decode(),
+        seeds=seeds,
+    )

@@ -1,34 +1,32 @@
 """Types and interfaces shared by all learners. A learner's public half is a state machine without I/O."""
 
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
+    Belief,
     Delivered,
     Effect,
     Event,
+    Following,
     Forget,
+    HandingOff,
+    Learner,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Reply,
+    Restating,
     Returned,
     Send,
     SetTimer,
+    Settling,
     Shelve,
+    State,
     TakePart,
+    TakingPart,
     Timer,
 )
-from sottovoce.learners.learner import (
-    Belief,
-    Following,
-    HandingOff,
-    Learner,
-    Progress,
-    Restating,
-    Settling,
-    State,
-    TakingPart,
-)
-from sottovoce.learners.messages import Message
 from sottovoce.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
 
 __all__ = [

@@ -1,13 +1,180 @@
-"""The interface that every learner implements: a state machine without I/O."""
+"""The interface that every learner implements: a state machine without I/O, with its messages, events and effects."""
 
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.door import CellAnswer, Refused
-from sottovoce.learners.events import Effect, Event
+from sottovoce.door import CellAnswer, CellQuery, Query, Refused, Release
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.published_records import PublishedRecord
+
+
+class Message(Protocol):
+    """The interface that every message implements."""
+
+    kind: ClassVar[str]
+    """The payload type under which the message is sent; its encoding is in `wire.codec`."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether part of the message comes from a seeded noise stream; if so, the wire refuses to encode it."""
+        ...
+
+    @property
+    def value_count(self) -> int:
+        """The number of parameters in the message."""
+        ...
+
+    def traced(self) -> dict[str, Any]:
+        """Return the whole message as a JSON-serialisable dict."""
+        ...
+
+
+def shape_refusal(mismatch: str) -> MessageRefused:
+    """Return the refusal for a vector whose shape does not match this device's model.
+
+    Args:
+        mismatch: a clause that states the number of parameters received and the number expected.
+    """
+    return MessageRefused(
+        "shape",
+        f"{mismatch}: the sender runs a different model; use the same [data] and [learner] tables on both devices",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Emitted when the timer `name` is due."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Emitted once, when an authenticated message from `sender` first arrives."""
+
+    sender: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Emitted once the last message to `recipient` has taken effect there.
+
+    The effect is durable there, unless the learner restates its knowledge.
+
+    Attributes:
+        recipient: a peer's node id.
+        reply: the reply from the peer's learner, if any.
+    """
+
+    recipient: str
+    reply: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Emitted once `recipient` has permanently refused the last message, whose mass is returned with this event."""
+
+    recipient: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class PeersChanged:
+    """Emitted when the possible recipients change; `peers` lists them in the order in which to contact them."""
+
+    peers: tuple[str, ...]
+
+
+Event = Timer | Received | Delivered | Returned | PeersChanged | Release | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Delivers `message` to `recipient` exactly once, with as many attempts as necessary."""
+
+    recipient: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Replies to the sender of the message just received, along with the confirmation of receipt.
+
+    The reply is sent once. It is lost if this device crashes or the sender gives up, so only learners that restate
+    their knowledge may use it.
+    """
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Stops sending the last message to `recipient`, which has left; dropping that message loses nothing."""
+
+    recipient: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Emits `Timer(name)` at time `at`, replacing any earlier timer with that name."""
+
+    name: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Sends a query to the vault."""
+
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class TakePart:
+    """Asks the vault for a step of a secure sum. Only learners that implement TakingPart may use it."""
+
+    query: CellQuery
+
+
+@dataclass(frozen=True, slots=True)
+class PublishModel:
+    """Publishes this device's current model, which contains only public values.
+
+    Attributes:
+        parameters: float64[P].
+        cycle: the number of cycles begun.
+    """
+
+    parameters: NDArray[np.float64]
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shelve:
+    """Stores newly received published records across restarts, and deletes the records they displace."""
+
+    new: tuple[PublishedRecord, ...]
+    gone: tuple[PublishedRecord, ...]
+
+
+Effect = Send | Reply | Forget | SetTimer | Ask | TakePart | PublishModel | Shelve
+
+
+def free_peer_indices(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
+    """Yield the indices of peers without a message in transit, starting with the next peer in the rotation.
+
+    Args:
+        peers: the node ids, in rotation order.
+        turn: the index of the next peer.
+        waiting: the peers that have not yet confirmed their last message.
+    """
+    rotation = ((turn + i) % len(peers) for i in range(len(peers)))
+    return (index for index in rotation if peers[index] not in waiting)
 
 
 class State(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from sottovoce.listening import make_listening_error
-from sottovoce.observe.rate_limited_log import RateLimitedLog
+from sottovoce.observe.logs import RateLimitedLog
 from sottovoce.observe.request_server import RequestServer
 
 _log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sottovoce.acceptor import Acceptor
-from sottovoce.observe.rate_limited_log import RateLimitedLog
+from sottovoce.listening import Acceptor
+from sottovoce.observe.logs import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 32

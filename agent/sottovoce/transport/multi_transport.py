@@ -9,7 +9,7 @@ from typing import TypeVar
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport
 from sottovoce.wire import Assembly, SplitMessage, decode_part, is_part
-from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

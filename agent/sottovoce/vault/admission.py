@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sottovoce.threads import Background
+from sottovoce.concurrency import Background
 
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 _MAX_WAITING = 16  # connections that may wait for an answer; an agent has one or two

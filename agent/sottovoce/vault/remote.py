@@ -12,6 +12,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
+from sottovoce.concurrency import Threads
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.errors import (
     DataError,
@@ -23,7 +24,6 @@ from sottovoce.errors import (
     TaskRefused,
     VaultAway,
 )
-from sottovoce.threads import Threads
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from sottovoce.accounting.events import Event, equal_except_units, with_units
 from sottovoce.accounting.units import EVERY, Units, overlap, union
+from sottovoce.concurrency import Background, Threads
 from sottovoce.data import Records
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.secure_sum import STATEMENT_BYTES
-from sottovoce.threads import Background, Threads
 from sottovoce.vault.budget import Spending, StoredRelease
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.clocks import DAY, RECORD_INTERVAL

@@ -1,5 +1,6 @@
 """The wire format of messages on any transport: encoding, signatures and the rejection of invalid messages."""
 
+from sottovoce.wire.arrays import MAX_PARAMETERS
 from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
 from sottovoce.wire.envelope import (
     TASK_BYTES,
@@ -11,7 +12,6 @@ from sottovoce.wire.envelope import (
     unseal,
 )
 from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
-from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
 from sottovoce.wire.parts import Assembly, SplitMessage, decode_part, is_part
 

@@ -1,10 +1,20 @@
-"""Convert numeric arrays to and from payload bytes, and enforce limits on numbers received from peers."""
+"""Message limits, and numeric arrays as payload bytes."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_PARAMETERS
+
+# gRPC accepts 4 MiB by default; 64 KiB of that are reserved for data that a transport adds.
+MAX_ENVELOPE_BYTES = 4 * 2**20 - 64 * 2**10
+
+# Each parameter takes up to eight bytes; at least 64 KiB of an envelope are reserved for its other fields.
+MAX_PARAMETERS = (MAX_ENVELOPE_BYTES - 64 * 2**10) // 8
+
+# Maximum number of published records in one message, and maximum size of one owner's certificate in bytes.
+MAX_RECORDS = 4096
+MAX_CREDENTIAL_BYTES = 4096
+
 
 MAX = 2**53
 """Maximum value of any counter."""

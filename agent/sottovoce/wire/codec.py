@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import InternalError, MessageRefused, PluginError, PrivacyError
-from sottovoce.learners.messages import Message
+from sottovoce.learners.learner import Message
 from sottovoce.registry import payload_codec
 from sottovoce.wire.v1 import envelope_pb2
 

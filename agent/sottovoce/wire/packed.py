@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.arrays import MAX_PARAMETERS
 
 _BITS = 64
 _MAX_BITS = 62

@@ -6,7 +6,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1.parts_pb2 import Part, PartReceipt
 
 _M = TypeVar("_M", bound=Message)

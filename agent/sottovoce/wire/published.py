@@ -6,7 +6,7 @@ import numpy as np
 
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Perturbation, PublishedRecord
-from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS, MAX_RECORDS
+from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS, MAX_RECORDS
 from sottovoce.wire.v1 import golf_pb2
 
 _SIGNATURE_BYTES = 64

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.data.feed.windows import Window
+from sottovoce.data.feed.store import Window
 from sottovoce.days import EXPORT
 from sottovoce.errors import MessageRefused
 

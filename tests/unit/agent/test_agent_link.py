@@ -169,7 +169,7 @@ async def test_a_retry_sends_the_same_bytes_until_one_arrives() -> None:
 async def test_each_cause_is_logged_once_a_minute_however_often_it_occurs(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.observe.rate_limited_log.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.observe.logs.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(*[failure()] * 20, *[failure("tls")] * 20)
     with caplog.at_level(logging.WARNING, logger="sottovoce"):
         async with bench.running():

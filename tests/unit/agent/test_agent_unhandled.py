@@ -5,15 +5,15 @@ import errno
 import logging
 
 import pytest
-from sottovoce.agent import unhandled
+from sottovoce.agent import timers
 from sottovoce.observe import RateLimitedLog
 
 
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
-    monkeypatch.setattr(unhandled, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.agent.unhandled")))
+    monkeypatch.setattr(timers, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.agent.timers")))
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(unhandled.handle)
+    loop.set_exception_handler(timers.handle)
     return loop
 
 

@@ -12,7 +12,7 @@ import yaml
 from sottovoce.config import load
 from sottovoce.identity import Fleet, create_fleet
 from sottovoce.identity import load as load_identity
-from sottovoce.identity.bundles import new_bundle
+from sottovoce.identity.fleet import new_bundle
 from sottovoce.identity.invitation import Seeds, write_bundle
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
 from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, Introduced, introduction, read_claim
-from sottovoce.transport.mqtt.notary import Notary
+from sottovoce.transport.mqtt.presence import Notary
 
 from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_in
 from tests.support.introductions import a_key, alter_introduction, make_introduction

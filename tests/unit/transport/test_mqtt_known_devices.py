@@ -10,8 +10,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
 from sottovoce.transport.mqtt import known_devices as module
 from sottovoce.transport.mqtt.known_devices import KnownDevices
-from sottovoce.transport.mqtt.notary import Notary
-from sottovoce.transport.mqtt.presence import Echo, Presence
+from sottovoce.transport.mqtt.presence import Echo, Notary, Presence
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
 from tests.support.fleets import new_fleet, validity_ending_in

@@ -10,7 +10,7 @@ from sottovoce.algorithms.contributions.public.state import Contribution, Contri
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.wire import decode, encode
-from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
+from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
 from sottovoce.wire.v1 import contributions_pb2, state_pb2
 
 from tests.unit.learners.support import Stamp, schedule

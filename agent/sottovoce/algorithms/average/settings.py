@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPeriod, ShareBits
+from sottovoce.suggestions import LARGEST, invalid_key
 
 
 class AverageSettings(LearnerSettings, frozen=True, tag="average"):

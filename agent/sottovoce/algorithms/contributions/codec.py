@@ -7,7 +7,7 @@ from sottovoce.algorithms.contributions.public.state import Contribution, Contri
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
+from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
 from sottovoce.wire.packed import read_numbers, write_numbers
 from sottovoce.wire.v1 import contributions_pb2
 

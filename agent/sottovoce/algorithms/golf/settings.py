@@ -5,10 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import LearnerSettings, LongestPeriod
 from sottovoce.plugins import MECHANISM, installed_plugins
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import invalid_key, suggestion
 
 _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
 

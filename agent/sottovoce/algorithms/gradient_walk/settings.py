@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import BeginsWalk, LearnerSettings, LongestPeriod
+from sottovoce.suggestions import invalid_key
 
 
 class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):

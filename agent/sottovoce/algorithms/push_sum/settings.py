@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
-from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, Steps
+from sottovoce.suggestions import LARGEST, invalid_key
 
 Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,

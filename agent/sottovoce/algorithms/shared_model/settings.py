@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 from typing_extensions import override
 
-from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import Batch, BeginsWalk, Clip, Deadline, GradientSettings
+from sottovoce.suggestions import invalid_key
 
 Controller = Literal["schedule", "deep-q", "always-global", "always-local"]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.arrays import MAX_PARAMETERS
 from sottovoce.wire.packed import read_numbers, write_numbers
 from sottovoce.wire.v1 import envelope_pb2, state_pb2
 

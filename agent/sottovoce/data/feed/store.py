@@ -1,13 +1,50 @@
-"""Schema and reading side of the store for the windows of a home's meters, one SQLite file that the feed writes."""
+"""Windows of energy, and the SQLite file in which a home's feed stores them."""
 
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sottovoce.data.feed.windows import MISSING, Windows
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema
+
+MISSING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A finished window.
+
+    Attributes:
+        meter: name of the meter.
+        number: Unix time at the start of the window, divided by its length.
+        wh: energy in Wh, non-negative.
+    """
+
+    meter: str
+    number: int
+    wh: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """Windows of several meters, side by side.
+
+    Attributes:
+        meters: meter names, in row order.
+        first: window number of the first column; window w lasts from w · seconds to (w + 1) · seconds of Unix time,
+            UTC.
+        seconds: length of a window, in seconds.
+        wh: int64[meters, windows], energy of each window in Wh, -1 where it is missing.
+    """
+
+    meters: tuple[str, ...]
+    first: int
+    seconds: int
+    wh: NDArray[np.int64]
+
 
 _MAX_WINDOWS = 10_000_000  # 570 years of half-hours; a larger number means that the file is corrupt
 _VERSION_1 = """

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from aiomqtt import Client, MqttCodeError, MqttError
 from paho.mqtt.packettypes import PacketTypes
 
-from sottovoce.cancellation import cancel_and_wait
+from sottovoce.concurrency import cancel_and_wait
 from sottovoce.errors import SottovoceError
 from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_client

@@ -5,15 +5,35 @@ The broker retains one introduction for each device.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from google.protobuf.message import DecodeError, Message
 
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Subject
-from sottovoce.identity.framing import frame_fields
-from sottovoce.transport.mqtt.forms import decode_canonical
+from sottovoce.identity.keys import frame_fields
 from sottovoce.wire.v1.mqtt_pb2 import Introduction
+
+_M = TypeVar("_M", bound=Message)
+
+
+def decode_canonical(kind: type[_M], raw: bytes) -> _M:
+    """Decode a message that must be in canonical form, so that no one can add unsigned data to it.
+
+    Raises:
+        MessageRefused: with reason `malformed` if the message cannot be decoded or is not in canonical form.
+    """
+    try:
+        message = kind.FromString(raw)
+    except DecodeError as error:
+        raise MessageRefused("malformed", f"the data is not a protobuf message of type {kind.__name__}") from error
+    message.DiscardUnknownFields()
+    if message.SerializeToString(deterministic=True) != raw:
+        raise MessageRefused("malformed", f"a {kind.__name__} is not in canonical form")
+    return message
+
 
 MAX_INTRODUCTION_BYTES = 4096
 KEY_BYTES = 32

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 from sottovoce.errors import MessageRefused
 from sottovoce.transport.mqtt.introduction import Introduced, read_claim
-from sottovoce.transport.mqtt.notary import Notary
-from sottovoce.transport.mqtt.presence import Presence
+from sottovoce.transport.mqtt.presence import Notary, Presence
 from sottovoce.transport.mqtt.secrecy import Channel
 
 _MAX_KNOWN = 4096

@@ -18,10 +18,9 @@ from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting
 from sottovoce.transport.mqtt.exchanges import Exchanges, PeerUnavailable
-from sottovoce.transport.mqtt.forms import decode_canonical
+from sottovoce.transport.mqtt.introduction import decode_canonical
 from sottovoce.transport.mqtt.known_devices import KnownDevice, KnownDevices
-from sottovoce.transport.mqtt.notary import Notary
-from sottovoce.transport.mqtt.presence import Echo, Presence
+from sottovoce.transport.mqtt.presence import Echo, Notary, Presence
 from sottovoce.transport.mqtt.topics import Topics
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame

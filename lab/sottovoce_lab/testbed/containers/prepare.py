@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tomlkit
 from sottovoce.identity import create_fleet
-from sottovoce.identity.bundles import new_bundle
+from sottovoce.identity.fleet import new_bundle
 from sottovoce.identity.invitation import Seeds, write_bundle
 from sottovoce.transport.mosquitto import write_broker
 

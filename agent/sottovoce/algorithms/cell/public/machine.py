@@ -55,12 +55,14 @@ from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
+    Belief,
     Delivered,
     Effect,
     Event,
     Forget,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Reply,
@@ -70,7 +72,6 @@ from sottovoce.learners.events import (
     TakePart,
     Timer,
 )
-from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import FalseStatement, Opening
 from sottovoce.secure_sum.proofs import InvalidShares, revealed_digest

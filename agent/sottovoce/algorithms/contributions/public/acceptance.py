@@ -10,7 +10,7 @@ from sottovoce.algorithms.contributions.public.robust import lower_median
 from sottovoce.algorithms.contributions.public.state import Contribution, ContributionsState, highest_stored_rank, rank
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, rate
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.messages import shape_refusal
+from sottovoce.learners.learner import shape_refusal
 from sottovoce.learners.published_records import Provenance
 
 _MIN_STEP = 1e-3  # as a fraction of the first step's length

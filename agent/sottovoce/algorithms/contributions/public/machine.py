@@ -54,13 +54,16 @@ from sottovoce.algorithms.steps.public.descent import (
 )
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
+    Belief,
     Delivered,
     Effect,
     Event,
     Forget,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Reply,
@@ -68,11 +71,9 @@ from sottovoce.learners.events import (
     Send,
     SetTimer,
     Timer,
+    free_peer_indices,
 )
-from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message
 from sottovoce.learners.published_records import Provenance
-from sottovoce.learners.rotation import free_peer_indices
 
 _CYCLE = "cycle"
 _RESEND_CYCLES = 64

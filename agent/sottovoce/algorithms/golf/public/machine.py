@@ -20,13 +20,16 @@ from sottovoce.algorithms.golf.public.moments import build_scheme, sum_moments
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
+    Belief,
     Delivered,
     Effect,
     Event,
     Forget,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Returned,
@@ -34,11 +37,10 @@ from sottovoce.learners.events import (
     SetTimer,
     Shelve,
     Timer,
+    free_peer_indices,
+    shape_refusal,
 )
-from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf
-from sottovoce.learners.rotation import free_peer_indices
 from sottovoce.perturbation import Moments, Scheme
 
 NAME = "golf"

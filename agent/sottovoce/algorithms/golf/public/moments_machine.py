@@ -16,8 +16,7 @@ from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, round_and_clip
 from sottovoce.door import Answer, Query, Refused, Release
-from sottovoce.learners.events import Ask, Effect
-from sottovoce.learners.learner import Belief, Progress
+from sottovoce.learners.learner import Ask, Belief, Effect, Progress
 
 
 @dataclass(frozen=True, slots=True)

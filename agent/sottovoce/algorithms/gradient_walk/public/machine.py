@@ -24,22 +24,24 @@ from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessa
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.gossip_rules import descend
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
+    Belief,
     Delivered,
     Effect,
     Event,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Returned,
     Send,
     SetTimer,
     Timer,
+    free_peer_indices,
+    shape_refusal,
 )
-from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, shape_refusal
-from sottovoce.learners.rotation import free_peer_indices
 
 MAX_WALKS = 4
 """Maximum number of walks that a device holds at a time. A fleet has one walk, unless it is misconfigured."""

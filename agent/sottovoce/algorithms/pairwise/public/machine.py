@@ -44,13 +44,16 @@ from sottovoce.algorithms.steps.public.descent_schedule import (
 )
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
+    Belief,
     Delivered,
     Effect,
     Event,
     Forget,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Reply,
@@ -58,10 +61,9 @@ from sottovoce.learners.events import (
     Send,
     SetTimer,
     Timer,
+    free_peer_indices,
+    shape_refusal,
 )
-from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, shape_refusal
-from sottovoce.learners.rotation import free_peer_indices
 
 _CYCLE = "cycle"
 _MAX_PEERS_PER_TURN = 8

@@ -34,22 +34,24 @@ from sottovoce.algorithms.steps.public.descent_schedule import (
 )
 from sottovoce.door import Answer, Refused, Release
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
+    Belief,
     Delivered,
     Effect,
     Event,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Returned,
     Send,
     SetTimer,
     Timer,
+    free_peer_indices,
+    shape_refusal,
 )
-from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, shape_refusal
-from sottovoce.learners.rotation import free_peer_indices
 
 WEIGHT_ONE = 2**40
 WEIGHT_MIN = WEIGHT_ONE >> 20  # minimum weight after a split; a device below it waits to receive more

@@ -33,20 +33,21 @@ from sottovoce.algorithms.rounds.public.state import LARGEST, RESTING, RoundMess
 from sottovoce.algorithms.rounds.public.work import Algorithm, Floats, Mixing, Work
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
     Delivered,
     Effect,
     Event,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Returned,
     SetTimer,
     Timer,
+    shape_refusal,
 )
-from sottovoce.learners.learner import Progress
-from sottovoce.learners.messages import Message, shape_refusal
 
 _BEAT = "beat"
 _MIXING = MixingOnly()

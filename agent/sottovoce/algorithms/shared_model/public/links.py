@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
-from sottovoce.learners.events import Effect, Send
-from sottovoce.learners.messages import Message
+from sottovoce.learners.learner import Effect, Message, Send
 
 
 def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:

@@ -33,20 +33,21 @@ from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelSc
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.decentralised.chain_steps import project_onto_ball
-from sottovoce.learners.events import (
+from sottovoce.learners.learner import (
     Ask,
     Delivered,
     Effect,
     Event,
+    Message,
     PeersChanged,
+    Progress,
     PublishModel,
     Received,
     Returned,
     SetTimer,
     Timer,
+    shape_refusal,
 )
-from sottovoce.learners.learner import Progress
-from sottovoce.learners.messages import Message, shape_refusal
 
 LARGEST = 2.0**12
 """Maximum magnitude of a weight from which a chain may start."""

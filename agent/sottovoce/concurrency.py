@@ -1,13 +1,14 @@
-"""Threads that cannot hang when they are started.
+"""Threads that cannot hang when they are started, and reliable cancellation of asyncio tasks.
 
 Python's `Thread.start` waits forever if a new thread does not have enough memory to start.
 """
 
 import _thread
+import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -127,3 +128,21 @@ def _complete_future(future: Future[Any], call: Callable[[], Any]) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+async def cancel_and_wait(tasks: Collection["asyncio.Task[Any]"], retry_seconds: float) -> None:
+    """Cancel tasks repeatedly until all of them have ended.
+
+    Before Python 3.12, `asyncio.wait_for` loses a cancellation that arrives at the same moment as the awaited result.
+    MQTT clients wait for replies with this function, so a task that is cancelled only once could continue forever.
+
+    Args:
+        tasks: one or more tasks to cancel.
+        retry_seconds: seconds after which a task that is still running is cancelled again; longer than any task takes
+            to end.
+    """
+    running: Collection[asyncio.Task[Any]] = tasks
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=retry_seconds)
