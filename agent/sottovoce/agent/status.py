@@ -4,8 +4,10 @@ import math
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
+from sottovoce.agent.control import ask
 from sottovoce.agent.core import Core
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
@@ -15,6 +17,7 @@ from sottovoce.agent.tasks import Tasks
 from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import DailyCounter
 from sottovoce.config import AgentConfig
+from sottovoce.errors import NetworkError
 from sottovoce.identity import Identity
 from sottovoce.identity.renewal import renewal_time
 from sottovoce.observe import Counters
@@ -191,3 +194,17 @@ def _describe_limit(spent: LimitSpending) -> dict[str, Any]:
 def _to_days(seconds: float | None) -> float | None:
     """Return the days for which the budget lasts at its past rate; None if this is unknown or nothing was spent."""
     return None if seconds is None or not math.isfinite(seconds) else seconds / 86_400
+
+
+def ask_status(state: Path, timeout: float) -> dict[str, Any] | None:
+    """Return the status of the agent that runs on a state directory; None if no agent of this version answers in time.
+
+    Args:
+        state: the state directory.
+        timeout: timeout in seconds.
+    """
+    try:
+        status = ask(state, "status", timeout)
+    except NetworkError:
+        return None
+    return status if status.get("schema") == SCHEMA else None

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sottovoce.agent.control import ask
-from sottovoce.agent.status import SCHEMA as STATUS
+from sottovoce.agent.status import ask_status
 from sottovoce.cli import lab
-from sottovoce.errors import NetworkError
 
 SCHEMA = "sottovoce.top/1"
 _STATUS_SECONDS = 2.0
@@ -35,7 +34,7 @@ class Devices:
     def take_snapshot(self) -> dict[str, Any]:
         """Return a snapshot of all devices with rates since the previous snapshot; they are None in the first one."""
         with ThreadPoolExecutor(max_workers=_MAX_CONNECTIONS) as pool:
-            statuses = list(pool.map(_ask_status, self.states))
+            statuses = list(pool.map(partial(ask_status, timeout=_STATUS_SECONDS), self.states))
         return {
             "schema": SCHEMA,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -96,15 +95,6 @@ class Devices:
             else:
                 rates[rate] = round(increase / max(now - previous[0], 1e-3), 3)
         return rates
-
-
-def _ask_status(state: Path) -> dict[str, Any] | None:
-    """Return the status of one device; None if no agent that supports this version answers."""
-    try:
-        status = ask(state, "status", _STATUS_SECONDS)
-    except NetworkError:
-        return None
-    return status if status.get("schema") == STATUS else None
 
 
 def _progress(directory: Path) -> dict[str, Any]:

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sottovoce.agent.control import ask
 from sottovoce.agent.preconditions import check_readers, check_socket, check_state
-from sottovoce.agent.status import SCHEMA
+from sottovoce.agent.status import ask_status
 from sottovoce.config import AgentConfig, load
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem
-from sottovoce.errors import ConfigError, ExitCode, NetworkError
+from sottovoce.errors import ConfigError, ExitCode
 
 _STATUS_SECONDS = 5.0
 
@@ -60,7 +59,9 @@ def load_subject(file: Path | None, state: Path | None) -> Subject:
             config_error = error
     if state is None and file is not None:
         state = _read_state_directory(file) if config is None else config.agent.state
-    return Subject(file, config, state, None if state is None else _status(state), config_error=config_error)
+    return Subject(
+        file, config, state, None if state is None else ask_status(state, _STATUS_SECONDS), config_error=config_error
+    )
 
 
 def configuration(subject: Subject) -> Iterator[Finding]:
@@ -101,14 +102,6 @@ def configuration(subject: Subject) -> Iterator[Finding]:
 def _owns_vault(config: AgentConfig) -> bool:
     directory = config.vault.directory
     return directory is not None and os.access(directory / ".", os.R_OK | os.W_OK | os.X_OK)
-
-
-def _status(state: Path) -> dict[str, Any] | None:
-    try:
-        reply = ask(state, "status", _STATUS_SECONDS)
-    except NetworkError:
-        return None
-    return reply if reply.get("schema") == SCHEMA else None
 
 
 def _read_state_directory(file: Path) -> Path | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from sottovoce.cli import top_devices
+from sottovoce.agent import status
 from sottovoce.cli.top_devices import Devices
 from sottovoce.cli.top_screen import render_snapshot
 from sottovoce.errors import ExitCode, NetworkError
@@ -64,7 +64,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
             raise NetworkError("no agent answers there")
         return known[state.name]
 
-    monkeypatch.setattr(top_devices, "ask", ask)
+    monkeypatch.setattr(status, "ask", ask)
     return known
 
 
