@@ -1,7 +1,7 @@
 """Learning by contributions: each device publishes its own signed part of the model and makes no claims about others.
 
 A device adds up its own releases, each multiplied by γ_t/B and damped while its gradients vary
-(steps/public/damping.py). Every second step it signs the sum, which is its contribution. Contributions pass unchanged
+(steps/public/descent.py). Every second step it signs the sum, which is its contribution. Contributions pass unchanged
 from device to device, signed by their owners, and the one with the most steps replaces its predecessors. A model is
 the public start minus a mean of contributions that no small group can distort (robust.py). The model depends only on a
 set of contributions that grows monotonically, even if messages are lost, delayed, repeated or refused: devices that
