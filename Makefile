@@ -17,39 +17,39 @@ help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 .PHONY: demo
-demo: setup  ## the main demonstration: a fleet of real processes learns on this machine
+demo: setup  ## run the main demonstration: a fleet of real processes learns on this machine
 	@mkdir -p dist && $(BIN)/sottovoce testbed --agents 12 --data digits --epsilon 2 --set "data.partition=dirichlet(0.5)" \
 	    --compare --report dist/demo.json && $(BIN)/sottovoce report dist/demo.json --out dist/demo.html $(DEMO)
 
 .PHONY: pictures
-pictures: setup  ## run the demo and redraw the picture of README.md
+pictures: setup  ## run the demo and redraw the picture in README.md
 	@$(MAKE) --no-print-directory demo DEMO="--picture docs/images/demo.svg"
 
 .PHONY: setup
-setup: $(STAMP)  ## .venv with everything for development; quick when current
+setup: $(STAMP)  ## create .venv with all development tools; fast if it is up to date
 
 $(STAMP): .ci/setup locks/dev.txt pyproject.toml lab/pyproject.toml
 	@.ci/setup
 	@touch $@
 
 .PHONY: test
-test: setup  ## every test, and the coverage gate
+test: setup  ## run every test and enforce the coverage threshold
 	@.ci/test
 
 .PHONY: soak
-soak: setup  ## the long tests, with dozens of processes
+soak: setup  ## run the long tests, with dozens of processes
 	$(BIN)/python -m pytest -m soak -s tests
 
 .PHONY: storm
-storm: setup  ## fleets of every learner under any mix of faults, with every law asserted: make storm SEEDS=10000
+storm: setup  ## run fleets of every learner under random faults, checking every invariant: make storm SEEDS=10000
 	$(BIN)/python -m tests.storm --seeds $(SEEDS)
 
 .PHONY: year
-year: setup  ## a simulated year of meters, forecast day by day, into dist/year; ten minutes; uses the London data if available
+year: setup  ## simulate a year of meters, forecast day by day, into dist/year; ten minutes; uses the London data if available
 	$(BIN)/python -m tests.year
 
 .PHONY: neighbours
-neighbours: setup  ## ten thousand neighbours for each proved property; takes hours. Fewer: make neighbours PAIRS=100
+neighbours: setup  ## test each proved property on ten thousand neighbours; takes hours; for fewer: make neighbours PAIRS=100
 	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m soak -s tests/neighbours
 
 .PHONY: mutants
@@ -57,7 +57,7 @@ mutants: setup  ## plant defects in the shipped code and list which checks find 
 	@$(BIN)/python -m tests.mutations
 
 .PHONY: cells
-cells: setup  ## plant bugs in the secure-sum protocol and list the finders; under faults: make cells ROUNDS=100000
+cells: setup  ## plant bugs in the secure-sum protocol and list which checks find each; with faults: make cells ROUNDS=100000
 	@$(BIN)/python -m tests.cells $(ROUNDS)
 
 .PHONY: audit
@@ -65,56 +65,56 @@ audit: setup  ## audit every learner as shipped, into docs/explanation/audit.md;
 	@$(BIN)/python -m tests.audit
 
 .PHONY: check
-check: check-format check-lint check-types check-imports check-generated check-docs check-site  ## everything that needs no test run
+check: check-format check-lint check-types check-imports check-generated check-docs check-site  ## run every check except the tests
 
 .PHONY: bench
-bench: setup  ## every benchmark against a floor measured in the same run; quick and without limits: make bench SMOKE=--smoke
+bench: setup  ## run every benchmark against a floor measured in the same run; quick, without limits: make bench SMOKE=--smoke
 	@failed=; for script in benchmarks/*.py; do echo "--> $$script"; \
 	    $(BIN)/python $$script $(SMOKE) || failed="$$failed $$script"; \
 	done; test -z "$$failed" || { echo "over a limit, or failed:$$failed"; exit 1; }
 
 .PHONY: reproduce
-reproduce: setup  ## figures and tables of the papers, coarsely, into dist/results; in full: make reproduce QUICK= OUT=docs/results
+reproduce: setup  ## reproduce the papers' figures and tables coarsely into dist/results; in full: make reproduce QUICK= OUT=docs/results
 	$(BIN)/sottovoce reproduce $(QUICK) --out $(OUT) $(FIGURES)
 
 RELEASES = $(or $(RELEASE),bookworm trixie)
 
 .PHONY: wheels
-wheels: setup  ## sottovoce and sottovoce-lab as wheels, into dist/
+wheels: setup  ## build the wheels of sottovoce and sottovoce-lab into dist/
 	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps --no-build-isolation --wheel-dir dist . ./lab
 	@ls dist/sottovoce*.whl
 
 .PHONY: deb
-deb: setup  ## packages for Debian 12 and 13, into dist/; for a Raspberry Pi: make deb RELEASE=trixie ARCH=arm64
+deb: setup  ## build packages for Debian 12 and 13 into dist/; for a Raspberry Pi: make deb RELEASE=trixie ARCH=arm64
 	@for release in $(RELEASES); do RELEASE=$$release ARCH=$(ARCH) deploy/debian/build || exit; done
 
 .PHONY: deb-test
-deb-test: setup  ## the packages on clean machines under systemd; needs podman, root and ten minutes; RELEASE=trixie: one
+deb-test: setup  ## test the packages on clean machines under systemd; needs podman, root and ten minutes; one release: RELEASE=trixie
 	@$(BIN)/python -u -m tests.packaging.deb $(RELEASES)
 
 .PHONY: endured-test
-endured-test: setup  ## the units under floods, full disks and wrong clocks; needs podman, root and half an hour
+endured-test: setup  ## test the systemd units under floods, full disks and wrong clocks; needs podman, root and half an hour
 	@$(BIN)/python -u -m tests.packaging.endured $(or $(RELEASE),bookworm)
 
 .PHONY: arm64-test
-arm64-test: setup  ## Raspberry Pi packages under emulation; needs root, debootstrap, qemu-user-static, and half an hour
+arm64-test: setup  ## test the Raspberry Pi packages under emulation; needs root, debootstrap, qemu-user-static, and half an hour
 	@MOUNTS_OUTSIDE=$$(readlink /proc/self/ns/mnt) RELEASES="$(RELEASES)" unshare --mount --propagation private --kill-child \
 	    $(BIN)/python -m pytest -m soak -s tests/packaging/test_arm64.py
 
 .PHONY: compose-test
-compose-test:  ## twenty devices in containers, half of them on a bad network; needs Docker or podman, and ten minutes
+compose-test:  ## test twenty devices in containers, half of them on a bad network; needs Docker or podman, and ten minutes
 	@deploy/compose/test
 
 .PHONY: container-test
-container-test: setup  ## the image and its page, Prometheus included; needs Docker or podman, and ten minutes
+container-test: setup  ## test the image and the commands on its page, including Prometheus; needs Docker or podman, and ten minutes
 	@deploy/container/test
 
 .PHONY: kubernetes-test
-kubernetes-test: setup  ## a fleet of pods by the commands of its page; needs a cluster, or podman and root, and three minutes
+kubernetes-test: setup  ## test a fleet of pods with the commands on its page; needs a cluster, or podman and root, and three minutes
 	@$(BIN)/python deploy/kubernetes/test
 
 .PHONY: ansible-test
-ansible-test: setup  ## the role on two machines under systemd; needs podman, root and ten minutes
+ansible-test: setup  ## test the Ansible role on two machines under systemd; needs podman, root and ten minutes
 	@package=$$(deploy/debian/build) && deploy/ansible/test "$$package"
 
 .PHONY: format
@@ -123,7 +123,7 @@ format: setup  ## rewrite the code in the project's format
 	$(BIN)/ruff format
 
 .PHONY: check-format
-check-format: setup  ## is the code formatted
+check-format: setup  ## check that the code is formatted
 	@echo '--> format'
 	@$(BIN)/ruff format --check
 
@@ -133,31 +133,31 @@ check-lint: setup  ## lint
 	@$(BIN)/ruff check
 
 .PHONY: check-types
-check-types: setup  ## strict types
+check-types: setup  ## check types in strict mode
 	@echo '--> types'
 	@$(BIN)/mypy $(TYPED)
 
 .PHONY: check-imports
-check-imports: setup  ## which package may import which
+check-imports: setup  ## check that each package imports only what it may
 	@echo '--> import contracts'
 	@$(BIN)/lint-imports --no-logo --no-cache
 
 .PHONY: check-generated
-check-generated: setup  ## does the generated code match proto/
+check-generated: setup  ## check that the generated code matches proto/
 	@echo '--> generated code'
 	@.ci/generated
 
 .PHONY: check-docs
-check-docs: setup  ## do the links and the commands in the documentation work
+check-docs: setup  ## check that the links and commands in the documentation work
 	@echo '--> documentation'
 	@$(BIN)/python .ci/docs
 
-check-site: setup  ## does the site build, with every link
+check-site: setup  ## check that the site builds and all its links work
 	@echo '--> site'
 	@$(BIN)/python .ci/site_checks.py
 
 .PHONY: site
-site: setup  ## the documentation as a site with a search; to view it: python -m http.server -d dist/site
+site: setup  ## build the documentation as a site with search; to view it: python -m http.server -d dist/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo 'python -m http.server -d dist/site' 
 
 .PHONY: clean

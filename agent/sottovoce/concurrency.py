@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """A thread for a single function; the process does not wait for the thread when it exits.
+    """A thread that runs a single function; the process can exit without waiting for it.
 
     Args:
         work: function that the thread calls once.
@@ -134,7 +134,7 @@ async def cancel_and_wait(tasks: Collection["asyncio.Task[Any]"], retry_seconds:
     """Cancel tasks repeatedly until all of them have ended.
 
     Before Python 3.12, `asyncio.wait_for` loses a cancellation that arrives at the same moment as the awaited result.
-    MQTT clients wait for replies with this function, so a task that is cancelled only once could continue forever.
+    The MQTT client awaits replies with `wait_for`, so a task that is cancelled only once could continue forever.
 
     Args:
         tasks: one or more tasks to cancel.

@@ -1,4 +1,4 @@
-"""All Sottovoce exceptions, and the exit code with which each of them ends a command.
+"""All Sottovoce exceptions, and the exit code of a command that fails with each of them.
 
 SottovoceError                  8
 ├── UsageError                  2   the command line is invalid

@@ -37,8 +37,8 @@ LongestPeriod = Annotated[
     Meta(
         ge=0.001,
         le=86_400,
-        description="maximum period in seconds, to which the period grows when nothing is left to learn and no news "
-        "arrives",
+        description="maximum period in seconds, which the period approaches once nothing is left to learn and the "
+        "model hardly changes any more",
     ),
 ]
 Steps = Annotated[

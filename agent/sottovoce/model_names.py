@@ -8,7 +8,7 @@ GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODE
 
 GRAPH_SUFFIX = ".onnx"
 GRAPH_SHARE = 0.3
-"""Share of a learner's step size for multi-layer networks, which diverge at the full step size (explanation/rounds)."""
+"""Step-size factor for multi-layer networks, which diverge at the full step size (explanation/rounds)."""
 
 GRAPH_TRANSFORM = "standard"
 """Default record transform for a graph model."""

@@ -33,7 +33,7 @@ Relation = Literal["add-remove", "replace-one"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """An algorithm's registry entry, with all facts that configuration, testbeds, reports and audits need.
+    """An algorithm's registry entry: everything that configuration, testbeds, reports and audits need to know about it.
 
     Attributes:
         settings: settings class, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged with the

@@ -33,7 +33,7 @@ class Blend:
         self._recent: deque[tuple[Floats, Floats]] = deque(maxlen=RECENT_DAYS)
 
     def learn(self, rows: Floats) -> "Blend":
-        """Add another day and return this blend; the model of the earlier days forecasts the new day first.
+        """Add another day, after forecasting it with the model fitted to the earlier days, and return this blend.
 
         Args:
             rows: the home's records for that day, float64[n, FEATURES].
@@ -46,7 +46,7 @@ class Blend:
         return self
 
     def own_share(self, fleet: Floats) -> float:
-        """Return the own model's share, from 0 to 1: the largest share that is as good as the best on the last days.
+        """Return the share of the home's own model, from 0 to 1: the largest as good as the best on recent days.
 
         A share counts as equally good if its error is at most one standard error larger. Without any days, the share is
         0.

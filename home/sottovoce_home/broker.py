@@ -33,7 +33,7 @@ _FIRST_ERROR_CODE = 0x80
 
 
 class BrokerRefuses(NetworkError):
-    """Error raised when the broker refuses this client; a retry does not help unless something is changed first."""
+    """Error raised when the broker refuses this client; retrying does not help until the configuration changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Checks that the windows of the home's meters arrive and the broker answers, without reading energy values."""
+"""Check that the home's meters produce windows and that its broker answers, without reading energy values."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,7 +14,7 @@ from sottovoce_home.sources import broker_settings, broker_url
 from sottovoce_home.store import Summary, read_summary
 
 _EMPTY_DAYS = 30  # days without records at which a new home's contribution becomes noticeably small
-_DEAF = 900  # seconds for which a meter may send messages of which none is accepted
+_DEAF = 900  # maximum seconds between a meter's last message and its last accepted one
 _LATE_WINDOWS = 4  # a window is written only when the next reading arrives
 _RUN = "check that `sottovoce feed run` is running and the meter still publishes: `sottovoce feed show` counts refusals"
 
@@ -86,7 +86,7 @@ def _check_first_day(config: AgentConfig, stored: Summary) -> Iterator[Finding]:
         yield warning(
             f"data.windows begins {empty} days before the first stored day: sums are divided by the number of all "
             "these days, so this home contributes little at first",
-            f"in a new fleet, let data.windows begin at {kept} on all devices; in an old one, no action is needed",
+            f"in a new fleet, start data.windows at {kept} on all devices; in an existing fleet, no action is needed",
         )
 
 

@@ -38,7 +38,7 @@ async def run(config: AgentConfig) -> ExitCode:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C.
 
     Raises:
-        ConfigError: if there is nothing to do, or something that the configuration specifies is missing.
+        ConfigError: if neither a meter nor Home Assistant is configured, or a configured file or source is missing.
         DataError: if the store cannot be used, or the disk is full.
         NetworkError: if the broker refuses this client before it has ever accepted it; an unavailable broker is
             retried.

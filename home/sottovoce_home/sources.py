@@ -52,7 +52,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
 
 
 def build_sources(feed: FeedSection) -> list[Source]:
-    """Return the configured meters in the form that the feed requires."""
+    """Return a Source for each configured meter."""
     return [_build_source(meter, feed.find_format(meter), feed.longest_gap(meter)) for meter in feed.meters]
 
 

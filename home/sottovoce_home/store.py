@@ -1,4 +1,4 @@
-"""Writing side of the store for windows, and its summary without energy values. Readings are never stored."""
+"""Write windows to the store, and summarise it without energy values. Readings are never stored."""
 
 import fcntl
 import os
@@ -35,7 +35,7 @@ class MeterActivity:
 
 
 class WindowStore:
-    """The writing side of a store, which only one process can open at a time.
+    """A store opened for writing, which only one process can do at a time.
 
     Args:
         path: path of the file, which is created with mode 0600 if it does not exist.

@@ -1,7 +1,7 @@
 """Compute the joint cost of several releases, in closed form if it is exact, else from privacy loss distributions.
 
-All releases touch the same unit. A ledger groups its charges by unit and adds up pure ε, for which `sampled_epsilon` is
-enough. This module also composes pure releases through their privacy loss distributions.
+All releases touch the same unit. A ledger groups its charges by unit and adds up pure ε; `sampled_epsilon` suffices
+for that. This module also composes pure releases through their privacy loss distributions.
 """
 
 import math

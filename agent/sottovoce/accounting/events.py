@@ -13,8 +13,9 @@ from typing import Protocol
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import PrivacyError
 
-# Up to a factor within 1 ± 2^-450 per coordinate, a discrete Gaussian of variance σ² post-processes a continuous
-# Gaussian of variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md), so the continuous accountant applies.
+# Up to a factor within 1 ± 2^-450 per coordinate, a discrete Gaussian of variance σ² can be obtained by post-processing
+# a continuous Gaussian of variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md), so the continuous accountant
+# applies.
 SMOOTHING_VARIANCE = 16
 
 

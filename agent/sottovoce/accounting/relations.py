@@ -53,7 +53,7 @@ def convert_charge(event: Event, release_promise: Promise, ledger_promise: Promi
         in the ledger's sense: 1 or 2.
 
     Raises:
-        TaskRefused: if no bound on the number of steps has been proved for this case.
+        TaskRefused: if no bound on the number of changes has been proved for this case.
     """
     if release_promise == ledger_promise or isinstance(event, LedgerMove | UnprovedRelease):
         return event, 1
@@ -64,7 +64,7 @@ def convert_charge(event: Event, release_promise: Promise, ledger_promise: Promi
             "privacy unit of this device's ledger; use a task with privacy.unit = "
             f"{_allowed_units(ledger_promise.unit)}"
         )
-    if is_larger and ledger_promise.unit != "window":  # an event in windows may touch only past ones
+    if is_larger and ledger_promise.unit != "window":  # an event over windows may cover only past windows
         event = with_units(event, EVERY)
     if release_promise.neighbouring == REPLACE:
         if ledger_promise.neighbouring == REPLACE or is_larger:

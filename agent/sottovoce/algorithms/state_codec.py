@@ -26,7 +26,7 @@ class OtherModel(ValueError):
     """Raised when the size of a saved model differs from the configured size."""
 
     def __init__(self, actual: int, expected: int) -> None:
-        super().__init__(f"the saved state has a model of {actual} parameters, but the configuration needs {expected}")
+        super().__init__(f"the saved model has {actual} parameters, but the configured model has {expected}")
 
 
 def saved_model(raw: bytes, template: NDArray[np.float64]) -> NDArray[np.float64]:

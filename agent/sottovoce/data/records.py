@@ -49,7 +49,7 @@ class Records:
         if units == EVERY:
             return np.arange(len(self), dtype=np.int64)
         if self.units is None:
-            raise InternalError("records without numbers cannot be read unit by unit: this is a bug; please report it")
+            raise InternalError("records without units cannot be selected by unit: this is a bug; please report it")
         selected = np.zeros(len(self), dtype=np.bool_)
         for first, last in units.spans if units is not None else ():
             selected |= (self.units >= first) & (self.units <= last)

@@ -68,8 +68,8 @@ def image_shape(features: int, scales: int) -> tuple[int, int]:
     pixels = math.isqrt(features // channels)
     if channels * pixels * pixels != features or scales > pixels.bit_length() or pixels % (1 << scales):
         raise DataError(
-            f"scatter({scales}): {features} features are not a square image with one or three channels whose "
-            f"side 2^{scales} divides. Remove this step from data.transform, or use a different number."
+            f"scatter({scales}): {features} features are not a square image with one or three channels and a "
+            f"side divisible by 2^{scales}. Remove this step from data.transform, or use a different number."
         )
     return channels, pixels
 

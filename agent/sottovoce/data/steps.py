@@ -192,7 +192,7 @@ def _cells_per_side(step: str, features: int, side: int) -> int:
     pixels = math.isqrt(features)
     if pixels * pixels != features or pixels % side:
         raise DataError(
-            f"{step}({side}): {features} features are not a square image whose side {side} divides. Remove this "
+            f"{step}({side}): {features} features are not a square image with a side divisible by {side}. Remove this "
             "step from data.transform, or use a different number."
         )
     return pixels // side

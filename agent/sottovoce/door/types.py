@@ -73,7 +73,7 @@ class Query:
 
     @property
     def id(self) -> bytes:
-        """Return SHA-256 over learner, kind and slot.
+        """Return the SHA-256 digest of the learner, kind and slot.
 
         Queries with equal ids get the same stored bytes, regardless of the point.
         """
@@ -125,9 +125,8 @@ class Refused:
     Attributes:
         query_id: id of the refused query.
         reason: a stable keyword: `budget` if the budget does not suffice, `query` if the query is invalid, `record` if
-            the record does not exist, `gone` if the record is no longer there, `terms` if the query was answered under
-            other terms, `calendar` if no window has ended yet, `task` if the task has ended or its owner has
-            withdrawn.
+            the record does not exist, `terms` if the query was charged or answered under other terms, `calendar` if no
+            window has ended yet, `task` if the task has ended, its owner has withdrawn, or releases are paused.
         explanation: the reason in one sentence.
     """
 
@@ -153,7 +152,7 @@ class CellQuery:
 
     @property
     def id(self) -> bytes:
-        """Return SHA-256 over learner and question."""
+        """Return the SHA-256 digest of the learner and the question."""
         name = self.learner.encode()
         return hashlib.sha256(b"sottovoce/cell-query/v1|%d|%b%b" % (len(name), name, self.payload)).digest()
 

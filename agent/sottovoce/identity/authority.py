@@ -214,7 +214,7 @@ class IssuerAuthority:
         """See Authority.verify_signature. An external CA does not sign fleet documents."""
         raise IdentityError(
             "a fleet with an external CA does not use revocation lists; have the CA refuse to renew the "
-            "device's certificate; the device is excluded once that certificate expires"
+            "device's certificate, which excludes the device once that certificate expires"
         )
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":

@@ -59,7 +59,7 @@ def device_certificate(
         authority: the fleet's certificate.
         authority_key: the fleet's private key.
         tls_key: the device's public TLS key.
-        binding: result of `sottovoce.identity.binding.bind` on the device.
+        binding: result of `sottovoce.identity.binding.make_binding` on the device.
         validity: validity of the new certificate.
 
     Raises:

@@ -45,7 +45,7 @@ def check_new(paths: Iterable[Path]) -> None:
     for path in paths:
         if os.path.lexists(path):
             raise IdentityError(
-                f"{path} already exists and will not be overwritten; move it away, or specify a new directory"
+                f"{path} already exists and will not be overwritten; rename it, or specify a new directory"
             )
         if not path.parent.is_dir():
             raise IdentityError(
@@ -80,7 +80,7 @@ def replace(path: Path, content: bytes) -> None:
             rename(draft, path)
     except OSError as error:
         raise IdentityError(
-            f"{path} cannot be written: {error.strerror}; free up disk space, or fix the disk"
+            f"{path} cannot be written: {error.strerror}; check the directory's permissions and the disk's free space"
         ) from error
 
 
@@ -103,7 +103,7 @@ def write_files(directory: Path, files: dict[str, bytes]) -> None:
             _finish_move(directory)
     except OSError as error:
         raise IdentityError(
-            f"{directory} cannot be written: {error.strerror}; free up disk space, or fix the disk"
+            f"{directory} cannot be written: {error.strerror}; check its permissions and the disk's free space"
         ) from error
 
 
@@ -120,7 +120,7 @@ def finish_move(directory: Path) -> None:
             _finish_move(directory)
     except OSError as error:
         raise IdentityError(
-            f"{directory} cannot be written: {error.strerror}; free up disk space, or fix the disk"
+            f"{directory} cannot be written: {error.strerror}; check its permissions and the disk's free space"
         ) from error
 
 

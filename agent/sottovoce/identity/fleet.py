@@ -102,7 +102,7 @@ def create_fleet(directory: Path, name: str, *, validity: Validity | None = None
         validity: validity of the fleet's certificates; defaults to ten years from now.
 
     Raises:
-        IdentityError: if the name is not valid, or the directory contains a fleet already or cannot be written.
+        IdentityError: if the name is not valid, or the directory already contains a fleet or cannot be written.
     """
     key, certificate = new_key(name, validity)
     spare_key, spare = new_key(name, validity)
@@ -155,7 +155,7 @@ def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) ->
         The identity, as loaded at the start of its validity.
 
     Raises:
-        IdentityError: if the directory contains an identity already, is accessible to other users or cannot be written,
+        IdentityError: if the directory already contains an identity, is accessible to other users or cannot be written,
             or the fleet's certificate is not valid when the device's certificate starts.
     """
     validity = validity or Validity.from_now(_DEVICE_DAYS)

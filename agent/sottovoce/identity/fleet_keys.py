@@ -129,7 +129,7 @@ class RetiredKey:
     Attributes:
         certificate: the key's certificate.
         since: when the key was retired.
-        until: when certificates that the key signed expire at the latest.
+        until: latest time at which certificates signed by the key are still valid.
     """
 
     certificate: x509.Certificate

@@ -260,7 +260,9 @@ def read_seeds(state: Path) -> Seeds:
 def check_seeds(seeds: Seeds) -> None:
     """Raise IdentityError if there are too many contacts."""
     if len(seeds.contacts) > MAX_SEEDS:
-        raise IdentityError(f"the invitation lists too many contacts: the limit is {MAX_SEEDS}")
+        raise IdentityError(
+            f"the invitation lists {len(seeds.contacts)} contacts, but the limit is {MAX_SEEDS}; {_REMEDY}"
+        )
 
 
 def _fingerprint(certificate: bytes) -> bytes:

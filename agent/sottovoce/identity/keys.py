@@ -1,7 +1,7 @@
 """Encodings of private keys, node ids from Ed25519 public keys, and unambiguous framing of signed fields.
 
 The TLS key is a separate ECDSA P-256 key, because gRPC's TLS library rejects Ed25519 certificates. The device's
-certificate binds the two keys together (`sottovoce.identity.certificates`).
+certificate binds the two keys together (`sottovoce.identity.binding`).
 """
 
 import base64

@@ -116,7 +116,7 @@ def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> 
         issuer: the certificate of the CA that signed the device's certificate, PEM.
 
     Raises:
-        IdentityError: if the directory contains a certificate already or cannot be written, or `chain` is not PEM.
+        IdentityError: if the directory already contains a certificate or cannot be written, or `chain` is not PEM.
     """
     write_new({directory / ISSUER_CERTIFICATE: issuer, directory / TLS_CERTIFICATE: first_certificate(chain)})
 

@@ -27,7 +27,7 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
         validity: validity of the device's certificate; defaults to ten years from now, because it is never renewed.
 
     Raises:
-        IdentityError: if the fleet name is not valid, or the directory contains an identity already or cannot be
+        IdentityError: if the fleet name is not valid, or the directory already contains an identity or cannot be
             written.
     """
     check_fleet_name(fleet)

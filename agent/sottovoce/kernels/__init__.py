@@ -1,4 +1,4 @@
-"""Model steps as pure functions over arrays whose leading axis is the node.
+"""Models and update rules as pure functions over arrays whose leading axis indexes nodes.
 
 This package exports the default model and the parts that every vault needs. Import other models from their own modules.
 """

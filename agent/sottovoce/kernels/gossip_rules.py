@@ -106,7 +106,7 @@ def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> ND
     Args:
         weights: float[N,k,d].
         batch: float[N,b,k,d], each node's records as y^(k)x.
-        slope: the negative derivative of the loss with respect to the margin; see gossip_rules.
+        slope: the negative derivative of the loss with respect to the margin, such as `hinge_slope`.
 
     Returns:
         float[N,b,k,d].

@@ -53,7 +53,7 @@ class PerExample(ABC):
     ) -> NDArray[np.float64]:
         """Return the sum of clipped gradients; see Kernel.clipped_gradient_sum."""
         threshold, total = SAFETY * clip, np.zeros(len(parameters))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would reveal something
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would leak record data
             for rows in per_example_gradients(self, parameters, features, labels):
                 norms = np.sqrt(np.add.reduce(rows * rows, axis=1))
                 rows[~np.isfinite(norms)] = 0.0

@@ -30,7 +30,7 @@ class Machine:
 
 
 def measure_machine(directory: Path) -> Machine:
-    """Measure this process and the file system of `directory`. May wait for a disk."""
+    """Measure this process and the file system of `directory`. This call may block on disk I/O."""
     disk = os.statvfs(directory)
     return Machine(resident_bytes(), memory_limit_bytes(), time.process_time(), disk.f_bavail * disk.f_frsize)
 

@@ -80,7 +80,7 @@ class PageServer:
         return 0 if self._server is None else self._server.connections
 
     async def start(self, host: str, port: int) -> None:
-        """Start to listen on an address.
+        """Start listening on an address.
 
         Raises:
             NetworkError: if the address cannot be used.

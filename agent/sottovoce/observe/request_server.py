@@ -1,6 +1,6 @@
 """Server for short requests, in which each connection sends one request, reads one answer, and is closed.
 
-The number of connections is bounded. Beyond the bound, the server closes the oldest connection without a complete
+The number of connections is limited. At the limit, the server closes the oldest connection without a complete
 request, from the origin (user or address) with the most such connections. Therefore, a client that sends its request
 immediately gets an answer, however many connections are silent. If more than half of all connections do not read their
 answers, the server closes the oldest of those instead.

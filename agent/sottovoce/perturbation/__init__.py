@@ -1,4 +1,4 @@
-"""Public definitions for two kinds of release: single perturbed records, and gradients at a walking model's visits.
+"""Public definitions for two kinds of release: perturbed records, and gradients computed on a walking model's visits.
 
 Following Hegedűs & Jelasity (2017), Section 3, each node publishes one noisy record once, and any node that reads it
 may learn from it any number of times. The vault draws the noise; this package only defines its distribution.

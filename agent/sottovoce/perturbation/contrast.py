@@ -1,12 +1,12 @@
 """Choose the best scheme for a ridge model from public d, c and ε.
 
-`perturbation.select_scheme` compares errors of y^(k)x, which affect a travelling model. A ridge model is linear in the
+`perturbation.select_scheme` compares errors of y^(k)x, which matter for a walking model. A ridge model is linear in the
 mean y^(k)x and predicts the label with the largest of c scores. An error that is common to all c copies therefore
 shifts all scores equally and does not affect the prediction. Only the error of the contrasts matters, where a contrast
 is a copy minus the mean of the copies. The mean of y^(k) over k is -m with m = 1 - 2/c, so:
 
-- for a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j, and m² of all noise is
-  common;
+- for a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j, and a fraction m²
+  of all noise is common;
 - for (2 q_k - 1) z, since Σ_k q_k = 1, the mean over k is -m z, and m² times the error of z is common.
 """
 

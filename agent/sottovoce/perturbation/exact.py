@@ -11,7 +11,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, la
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A scheme that releases the label and x, scaled to L2 length 1 and rounded to a fine grid; it hides nothing.
+    """A scheme that releases the label and x, scaled to L2 norm 1 and rounded to a fine grid; it hides nothing.
 
     Attributes:
         features: d.

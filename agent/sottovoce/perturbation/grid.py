@@ -12,10 +12,10 @@ def sphere_exponent(dimension: int) -> int:
 
 
 def length(values: NDArray[np.int64], exponent: int) -> float:
-    """Return the L2 length of an int64[D] vector on the grid with step 2**exponent."""
+    """Return the L2 norm of an int64[D] vector on the grid with step 2**exponent."""
     return float(np.linalg.norm(values.astype(np.float64))) * 2.0**exponent
 
 
 def slack(dimension: int, exponent: int) -> float:
-    """Return twice the largest change in length caused by rounding to the grid."""
+    """Return twice the largest change in the L2 norm caused by rounding to the grid."""
     return math.sqrt(dimension) * 2.0**exponent

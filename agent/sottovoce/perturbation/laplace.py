@@ -1,6 +1,6 @@
-"""Discrete Laplace noise on every coordinate of a record with L1 length 1 (Hegedűs & Jelasity 2017, Section 3.1).
+"""Discrete Laplace noise on every coordinate of a record with L1 norm 1 (Hegedűs & Jelasity 2017, Section 3.1).
 
-In grid units, a record's L1 length is at most `unit`, an integer. Two records therefore differ by at most 2 · unit in
+In grid units, a record's L1 norm is at most `unit`, an integer. Two records therefore differ by at most 2 · unit in
 each noisy copy, and noise with scale s costs ε = 2 · unit · (noisy copies) / s.
 """
 
@@ -92,7 +92,7 @@ class LaplaceCopies:
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """A noisy tensor x ⊗ e_y (yx for two classes) with L1 length 1; the scale is 2/ε for any number of classes.
+    """A noisy tensor x ⊗ e_y (yx for two classes) with L1 norm 1; the scale is 2/ε for any number of classes.
 
     Attributes:
         features: d.

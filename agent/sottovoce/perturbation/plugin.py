@@ -1,4 +1,4 @@
-"""Record mechanisms from other packages, which are entry points in the group `sottovoce.mechanisms`.
+"""Record mechanisms that other packages provide as entry points in the group `sottovoce.mechanisms`.
 
 Their packages claim an ε that is not proved here. The budget therefore provides no guarantee, and a device must set
 `privacy.allow_unproved` to use such a mechanism.

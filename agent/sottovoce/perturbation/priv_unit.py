@@ -10,7 +10,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, fr
 
 @dataclass(frozen=True, slots=True)
 class PrivUnit:
-    """PrivUnit on the tensor x ⊗ e_y with L2 length 1 (yx for two classes), on the sphere of ℝᴰ, D = copies × d.
+    """PrivUnit on the tensor x ⊗ e_y with L2 norm 1 (yx for two classes), on the sphere of ℝᴰ, D = copies × d.
 
     Attributes:
         features: d.

@@ -33,9 +33,9 @@ class Moments:
 class Scheme(Protocol):
     """A scheme for releasing one record (x, y) with d features and c classes, defined only by public values.
 
-    x is scaled to length 1 in the norm `norm`; a record x = 0 stays 0. With two classes, a record has one copy y⁽¹⁾x,
-    where y⁽¹⁾ = 1 for label 1 and -1 for label 0. With more classes, it has c copies, where y⁽ᵏ⁾ = 1 for label k and -1
-    for all other labels.
+    x is scaled to 1 in the norm `norm`; a record x = 0 stays 0. With two classes, a record has one copy y⁽¹⁾x, where
+    y⁽¹⁾ = 1 for label 1 and -1 for label 0. With more classes, it has c copies, where y⁽ᵏ⁾ = 1 for label k and -1 for
+    all other labels.
     """
 
     @property
@@ -75,14 +75,14 @@ class Scheme(Protocol):
 
     @property
     def norm(self) -> Literal["l1", "l2"]:
-        """Return the norm in which x has length 1."""
+        """Return the norm in which x is scaled to 1."""
         ...
 
     @property
     def error(self) -> float:
         """Return E‖estimate - y⁽ᵏ⁾x‖² / ‖x‖², in L2 norms, averaged over the copies and predicted without any data.
 
-        If x has L1 length 1, the ratio depends on x. The value is then for a dense record with ‖x‖₁²/‖x‖₂² = 2d/π, as
+        If x has L1 norm 1, the ratio depends on x. The value is then for a dense record with ‖x‖₁²/‖x‖₂² = 2d/π, as
         for independent Gaussian features.
         """
         ...

@@ -83,7 +83,7 @@ def find(kind: str, name: str, reserved: Container[str]) -> Plugin | None:
 def _any_plugin_installed(path: tuple[str, ...]) -> bool:
     """Return whether any installed package declares one of our groups.
 
-    This takes 2 MiB less memory than reading all packages and versions.
+    This uses 2 MiB less memory than reading all packages and versions.
     """
     files = (file for folder in path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
     return any(_GROUP_PREFIX in _read_bytes(file) for file in files)

@@ -32,7 +32,7 @@ def guarded(
         passing: exception types that are not defects and are not converted.
 
     Raises:
-        PluginError: if the plug-in raised any other exception that is not an error of Sottovoce.
+        PluginError: if the plug-in raised any other exception, except a Sottovoce error.
     """
     _CALLED.pop(plugin.root, None)
     _CALLED[plugin.root] = plugin
@@ -54,7 +54,7 @@ def guarded(
 def await_guarded(
     plugin: Plugin, call: str, awaited: Awaitable[T], passing: tuple[type[Exception], ...] = ()
 ) -> Generator[Any, Any, T]:
-    """Await a plug-in's awaitable with each of its steps, but not the waits between them, run within `guarded`.
+    """Await a plug-in's awaitable; each of its steps runs within `guarded`, but the waits between them do not.
 
     Args:
         plugin: plug-in whose code runs.
@@ -63,7 +63,7 @@ def await_guarded(
         passing: exception types that are not defects and are not converted.
 
     Raises:
-        PluginError: if the plug-in raised any other exception that is not an error of Sottovoce.
+        PluginError: if the plug-in raised any other exception, except a Sottovoce error.
     """
     with guarded(plugin, call):
         steps = awaited.__await__()

@@ -1,6 +1,6 @@
 """Watchdog that ends the process if a call into a plug-in takes too long, with an error that identifies the plug-in.
 
-A thread cannot be stopped from outside, so the whole process ends; all important data is durable, as after a power cut.
+A thread cannot be stopped from outside, so the whole process ends; as in a power cut, all important data is durable.
 Only Sottovoce's own commands enforce this limit. Another program must itself detect a slow plug-in in its process.
 """
 

@@ -190,7 +190,7 @@ def verify_opening(
 
     Args:
         opening: an opening from an untrusted source.
-        cell: the cell's rule.
+        cell: the cell's size limits.
         verify_signature: raises MessageRefused if a statement was not signed by its owner or the owner is not in this
             fleet.
         is_revoked: returns whether the fleet has revoked a device; the confirmations of revoked devices do not count.
@@ -218,7 +218,7 @@ def verify_opening(
     for confirmation in opening.stands:
         owner = confirmation.owner
         if owner not in credentials or decode_body(confirmation, Stand) != stand:
-            raise _invalid_opening("a device that did not survive confirmed the survivors, or the confirmations differ")
+            raise _invalid_opening("a non-survivor confirmed the survivors, or the confirmations differ")
         verify_signature(Statement(owner, confirmation.body, credentials[owner], confirmation.signature))
     signers = {confirmation.owner for confirmation in opening.stands if not is_revoked(confirmation.owner)}
     if min(len(signers), len(survivors)) < threshold:

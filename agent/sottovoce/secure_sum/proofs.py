@@ -114,7 +114,7 @@ def judge_proof(proof: Proof, cell: Cell, verify_signature: SignatureVerifier) -
 
     Args:
         proof: a proof from an untrusted source.
-        cell: the cell's rule.
+        cell: the cell's size limits.
         verify_signature: raises MessageRefused if a statement was not signed by its owner or the owner is not in this
             fleet.
 

@@ -143,7 +143,7 @@ class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
-    """Statement of what a device knows after a number of sums.
+    """Statement that commits a device to the value that it holds after a number of sums.
 
     Attributes:
         slot: number of sums.
@@ -257,7 +257,7 @@ def roster_from_offers(statements: Sequence[Statement]) -> Roster:
     if len(owners) > MAX_MEMBERS or owners != sorted(set(owners)):
         raise MessageRefused("malformed", "a roster is too long, unordered, or lists a device twice")
     if len({(offer.slot, offer.point) for offer in offers}) != 1:
-        raise MessageRefused("malformed", "a roster does not contain offers for one sum at one model")
+        raise MessageRefused("malformed", "a roster's offers are not all for the same sum and the same model")
     return Roster(tuple(statements), offers)
 
 

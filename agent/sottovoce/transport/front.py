@@ -178,7 +178,7 @@ class Front:
         self._sparse_log.log(
             logging.WARNING,
             type(error).__name__,
-            "connections-refused at=the port for peers tries again: %s",
+            "connections-refused at=the port for peers will retry: %s",
             str(error) or "no memory",
         )
 

@@ -179,9 +179,9 @@ class GrpcTransport:
     def _handshake(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the new certificate configuration, or None if the certificate has not changed.
 
-        gRPC calls this on its own thread for every connection. If it gets a configuration, gRPC rebuilds its TLS state
-        while other handshakes are in progress, and sometimes aborts. It therefore gets each new configuration only
-        once.
+        gRPC calls this on its own thread for every connection. Whenever this method returns a configuration, gRPC
+        rebuilds its TLS state while other handshakes are in progress, and sometimes aborts. Each new configuration is
+        therefore returned only once.
         """
         with self._lock:
             changed, self._new_configuration = self._new_configuration, None

@@ -35,7 +35,7 @@ class GuardedTransport:
             if not callable(getattr(self._inner, name, None)):
                 raise plugin.error(f"make() returned an object of type {type(self._inner).__name__} without {name}()")
         if not isinstance(self._largest, int) or self._largest < 4096:
-            raise plugin.error(f"largest is {self._largest!r}, but must be a number of bytes of at least 4096")
+            raise plugin.error(f"largest is {self._largest!r}, but must be an integer of at least 4096 (bytes)")
 
     @property
     def largest(self) -> int:

@@ -71,7 +71,7 @@ class Listener:
 
 
 class Transport(Protocol):
-    """A way to send and receive messages.
+    """Interface of a transport, which sends and receives messages.
 
     Messages may be lost, duplicated or reordered, but are never altered or attributed to the wrong sender.
     """

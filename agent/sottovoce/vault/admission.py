@@ -1,4 +1,4 @@
-"""Admission to a separate vault, which refuses other users' connections immediately, even while the vault is busy.
+"""Admission control for a separate vault: other users are refused immediately, even while the vault is busy.
 
 The kernel queues a few connections until they are accepted. While the vault computes, any local user could fill that
 queue. A separate thread therefore empties it, checks which user is connecting, and keeps only the agent's connections.

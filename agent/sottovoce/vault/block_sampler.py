@@ -1,15 +1,15 @@
-"""Exact sampling from a symmetric law on the integers that decreases on both sides of 0.
+"""Exact sampling from a symmetric distribution on the integers that decreases on both sides of 0.
 
 The magnitude is drawn by rejection sampling. The half line is divided into blocks of 2^m integers. A block is drawn
-with probability proportional to the law's value at its left end (its largest value), by inverting the exact cumulative
-distribution. A position within the block is then drawn uniformly and accepted with a probability equal to the law's
-value there divided by its value at the left end. Finally, a random sign is drawn, and minus zero is rejected (Canonne,
-Kamath & Steinke 2020, Algorithms 2 and 3, use the same sign step).
+with probability proportional to the probability of its left end (the likeliest integer in the block), by inverting the
+exact cumulative distribution. A position within the block is then drawn uniformly and accepted with a probability equal
+to the ratio of its probability to that of the left end. Finally, a random sign is drawn, and minus zero is rejected
+(Canonne, Kamath & Steinke 2020, Algorithms 2 and 3, use the same sign step).
 
 Every comparison of a uniform number with a real number uses the first bits if they are sufficient, and otherwise
-progressively more bits. The sampled law is therefore exact, not an approximation. About one in 2^47 draws needs the
-slow path. The fast path assumes that exp() in float64 has a relative error of at most 2^-49, which is 8 units in the
-last place.
+progressively more bits. The distribution is therefore sampled exactly, without approximation. About one in 2^47 draws
+needs the slow path. The fast path assumes that exp() in float64 has a relative error of at most 2^-49, which is 8 units
+in the last place.
 """
 
 from abc import ABC, abstractmethod
@@ -44,7 +44,7 @@ ACCEPT_BITS = 53
 
 
 class BlockSampler(ABC):
-    """Base class of exact samplers; a subclass defines the law.
+    """Base class for exact samplers; a subclass defines the distribution.
 
     Args:
         noise: the source of uniform words.
@@ -75,7 +75,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _numerators(self, left: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return numerators such that the law at left + offset is exp(-numerator/denominator) times the law at left."""
+        """Return numerators such that P[left + offset] = exp(-numerator/denominator) · P[left]."""
 
     def draw(self, count: int) -> NDArray[np.int64]:
         """Return independent draws, int64[count]."""

@@ -102,11 +102,11 @@ class _Secrets:
 
 
 class CellMember:
-    """The member that takes part in secure sums for one device.
+    """One device's member of a cell, which takes part in secure sums on the device's behalf.
 
     Args:
         owner: the device's node id.
-        cell: the cell's rule.
+        cell: the cell's size limits.
         verify_signature: checks the signer of a statement.
         noise: the source of randomness.
     """

@@ -32,7 +32,7 @@ class CellMechanism:
     """The bound and noise of one member's part.
 
     Attributes:
-        cell: the cell's rule.
+        cell: the cell's size limits.
         rounds: number of rounds that the budget covers.
         size: number of coordinates, P.
         exponent: the grid step is 2**exponent.
@@ -123,7 +123,7 @@ def calibrate_cell(
     """Return the mechanism with the least noise for which all rounds cost at most (epsilon, delta).
 
     Args:
-        cell: the cell's rule.
+        cell: the cell's size limits.
         sums: number of planned sums; the cell's spare rounds are added.
         clip: L2 clip norm of one unit's part.
         size: number of values in a sum.
@@ -139,7 +139,8 @@ def calibrate_cell(
     """
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(
-            f"there is no grid for {size} numbers clipped at {clip:g}; set learner.clip to a positive number"
+            f"a sum of {size} numbers clipped at {clip:g} is outside the grid's range; set learner.clip to a number "
+            "between 2^-500 and 2^500"
         )
     if sums < 1:
         raise PrivacyError("a privacy budget must cover at least one sum; set learner.steps to at least 1")

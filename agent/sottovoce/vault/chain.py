@@ -1,4 +1,4 @@
-"""The chain of charges: each charge's link is a hash over all earlier charges, so a head identifies a whole ledger."""
+"""The chain of charges: each link is a hash of a charge and all earlier ones, so a head identifies a whole ledger."""
 
 import hashlib
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Tip:
     Attributes:
         charges: number of charges in the ledger.
         released: number of the newest charge with a stored release; 0 if there is none.
-        mark: hash over the link of the last charge and the newest release, 32 bytes. Two copies of a ledger may make
+        mark: hash of the link of the last charge and the newest release, 32 bytes. Two copies of a ledger may make
             the same charges but never the same releases, so their marks differ as soon as each has made a release.
     """
 
@@ -49,7 +49,7 @@ def next_link(link: bytes, query: bytes, terms: str) -> bytes:
 
 
 def release_digest(link: bytes, exponent: int, value: bytes, simulated: bool) -> bytes:
-    """Return a digest over a stored release and the link of its charge."""
+    """Return a digest of a stored release and the link of its charge."""
     return hashlib.sha256(link + exponent.to_bytes(8, "big", signed=True) + bytes([simulated]) + value).digest()
 
 

@@ -1,6 +1,6 @@
-"""Totals of a ledger's charges in the ledger's terms: overall, for the current period, and under each owner limit.
+"""Totals of a ledger's charges: overall, for the current period, under each owner limit, and for the current task.
 
-The total for the current task is in the task's terms.
+The first three use the ledger's privacy unit and neighbouring relation, and the last one uses the task's.
 """
 
 from collections.abc import Iterator, Sequence

@@ -140,7 +140,8 @@ def calibrate(
         raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(
-            f"there is no grid for {size} numbers clipped at {clip:g}; set learner.clip to a positive number"
+            f"a sum of {size} numbers clipped at {clip:g} is outside the grid's range; set learner.clip to a number "
+            "between 2^-500 and 2^500"
         )
     excess = PrivacyError(
         f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid allows; "
@@ -211,7 +212,9 @@ def exact_sum(*, clip: float | None, size: int, sum_error: float | None = None) 
     if clip is None:
         return Exact(size, -30, None)
     if not CLIPS[0] < clip < CLIPS[1]:
-        raise PrivacyError(f"there is no grid for vectors clipped at {clip:g}; set learner.clip to a positive number")
+        raise PrivacyError(
+            f"the clip norm {clip:g} is outside the grid's range; set learner.clip to a number between 2^-500 and 2^500"
+        )
     exponent = math.floor(math.log2(clip)) - 24
     return Exact(size, exponent, squared_units(clip, exponent) if sum_error is None else None)
 

@@ -5,8 +5,8 @@ runs, summed over all runs. It only increases and cannot be set. A jump of the c
 budget nor blocks it, and a device that is switched off does not get closer to its next budget.
 
 The last day that has ended comes from a wall clock that is trusted only while it is steady. If the vault trusted a
-clock that had jumped, it could charge future days, repeatedly, until none could pay anymore. After a jump, no day
-therefore counts as ended until the clock has agreed with the machine's uptime for some hours. This pause is the only
+clock that had jumped, it could repeatedly charge future days until none of them had any budget left. After a jump, no
+day therefore counts as ended until the clock has agreed with the machine's uptime for six hours. This pause is the only
 cost of a jump. After a start, the clock is trusted immediately if it shows a day near the last charged day.
 """
 
@@ -25,7 +25,7 @@ DAY = 86_400.0
 
 
 def uptime() -> float:
-    """Return the seconds since the machine was booted, including time in suspension."""
+    """Return the seconds since the machine booted, including time spent suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -1,4 +1,4 @@
-"""Exact sampler for the discrete Laplace law on the integers: P[x] ∝ exp(-|x|/s), where s is a positive integer.
+"""Exact sampler for the discrete Laplace distribution: P[x] ∝ exp(-|x|/s), for integers x and a positive integer s.
 
 See block_sampler.py for the method. Blocks contain 2^m integers, with s/2^m near 2^3. Releases whose exact values
 differ by at most Δ in L1 norm are Δ/s-differentially private: the ratio of two probabilities is exp(-(|a| - |b|)/s).
@@ -16,7 +16,7 @@ MAX_SCALE = 2**54
 
 
 class DiscreteLaplaceSampler(BlockSampler):
-    """Sampler for the discrete Laplace law with a fixed scale.
+    """Sampler for the discrete Laplace distribution with a fixed scale.
 
     Args:
         scale: s, an integer from 1 to 2^54.

@@ -1,4 +1,4 @@
-"""Keepers: peers that store a ledger's latest position and are listed in the ledger itself."""
+"""A ledger's witnesses: peers that store its latest position and are listed in the ledger itself."""
 
 import json
 import sqlite3
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """A peer that receives every new position of the ledger and is asked for the latest one at every start.
+    """A witness: a peer that receives every new position of the ledger and is asked for the latest one at every start.
 
     Attributes:
         node: the keeper's node id.

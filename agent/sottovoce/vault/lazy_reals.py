@@ -1,11 +1,11 @@
 """Exact draws computed from uniform real numbers, although every computation has finite precision.
 
 A draw is a program that reads uniform real numbers from a tape and makes decisions: accept or reject, round down or up.
-The program computes with the first bits of these numbers, in decimals. Every computed value lies within a margin of the
-value that the numbers' infinitely many bits would yield. If the distance from a decision's threshold is larger than
-this margin, the real numbers would lead to the same decision. If it is smaller, the decision is `Undecided`, and the
-program runs again from the start, over the same numbers with more of their bits. The output therefore has exactly the
-law of the program on real numbers.
+The program computes with the first bits of these numbers, in decimal arithmetic. Every computed value lies within a
+margin of the value that the numbers' infinitely many bits would yield. If the distance from a decision's threshold is
+larger than this margin, the real numbers would lead to the same decision. If it is smaller, the decision is
+`Undecided`, and the program runs again from the start, over the same numbers with more of their bits. The output
+therefore has exactly the distribution of the program on real numbers.
 
 The margins are proved in docs/decisions/0009-record-releases.md.
 """

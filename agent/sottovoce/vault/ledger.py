@@ -1,8 +1,8 @@
 """The privacy ledger: a charge is on disk before the noise that it pays for is drawn.
 
 A device has a single SQLite file, in write-ahead mode with synchronous=FULL. Charges and releases can only be appended,
-and each charge's link is a hash over all earlier charges. The file is created once, by `sottovoce fleet join` or the
-testbed, for one identity and one budget; opening it never creates it.
+and each charge's link is a hash of it and all earlier charges. The file is created once, by `sottovoce fleet join` or
+the testbed, for one identity and one budget; opening it never creates it.
 """
 
 import os
@@ -209,7 +209,7 @@ class Ledger:
 
         Args:
             query: id of the query.
-            event: cost of its release; an infinite cost, as of a noise-free release, requires an unlimited budget.
+            event: cost of its release; an infinite cost, such as a noise-free release's, requires an unlimited budget.
 
         Returns:
             True if the query is charged, now or earlier; False if the budget cannot pay for it, and nothing changed.
@@ -402,7 +402,8 @@ class Ledger:
         self._catch_up()
         if mandate.epoch <= self._spent.epoch:
             raise LedgerError(
-                f"epoch {mandate.epoch} has passed: this device has already been in epoch {self._spent.epoch}"
+                f"epoch {mandate.epoch} has passed: this device has already been in epoch {self._spent.epoch}; have "
+                "the fleet sign the task with a higher epoch"
             )
         self._mandates.add(mandate)
         self.mandate = mandate

@@ -27,7 +27,9 @@ def check_owner(path: Path, owner: str, device: str) -> None:
         LedgerError: if it belongs to another device.
     """
     if owner != device:
-        raise LedgerError(f"{path}: this ledger belongs to device {owner}, not to {device}")
+        raise LedgerError(
+            f"{path}: this ledger belongs to device {owner}, not to {device}; use this device's own state directory"
+        )
 
 
 def check_budget(path: Path, ledger_budget: Budget, configured: Budget) -> None:

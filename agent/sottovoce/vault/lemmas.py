@@ -1,4 +1,4 @@
-"""Sensitivities that follow from a published lemma. The vault checks its conditions, and no setting changes its result.
+"""Sensitivities that follow from a published lemma, whose conditions the vault checks; no setting overrides them.
 
 **Chains** (Jin, He & Dai 2023, Lemma 4). A device starts from public weights w, takes steps w ← w - 2η ∇f_D(w) on
 disjoint batches D of b records each, and ends with (w_global + w)/2 - η ∇f_D(w_global) on a further batch. If the loss
@@ -111,7 +111,7 @@ def rounding_distance(
     loss: SmoothLoss = _SOFTMAX,
     is_regularised: bool = False,
 ) -> float:
-    """Return the L2 distance that float64 rounding may add to the lemma's bound on two neighbours' ends.
+    """Return the L2 distance that float64 rounding may add to the lemma's bound for two neighbours' chains.
 
     The error of one operation is u = 2⁻⁵³. Weights stay below W = MAX_WEIGHT + steps · 2ηL. A logit is a sum of d
     products, so its error is at most (d + 2) u √d W. The error of a probability is at most twice that, plus (c + 8) 4u

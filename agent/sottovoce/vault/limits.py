@@ -1,7 +1,7 @@
 """Periods of a device's budget, and the owner's monthly and yearly limits for all tasks together.
 
-A new period requires the fleet's order, which is a signed task for a later period, *and* enough of the vault's running
-time (sottovoce.vault.clocks). A month is 30 days and a year is 365 days of this time, and spans follow one another
+A new period begins only if the fleet has signed a task for a later period *and* the vault has run for long enough
+(sottovoce.vault.clocks). A month is 30 days and a year is 365 days of running time, and spans follow one another
 without gaps.
 """
 
@@ -119,7 +119,7 @@ class Periods:
         return period is not None and period.waiting and period.elapsed >= period.least
 
     def record(self, connection: sqlite3.Connection, number: int, now: float) -> None:
-        """Write to the ledger that this period opens now, in a transaction that the caller has begun."""
+        """Record in the ledger that this period opens now, in a transaction that the caller has begun."""
         connection.execute("INSERT INTO period VALUES (?, ?)", (number, now))
 
     def begin(self, number: int, now: float) -> None:

@@ -32,7 +32,7 @@ class Mandate:
         return Stamp(self.epoch, promise_from_budget(self.budget), period).text
 
     def query_key(self, query: bytes) -> bytes:
-        """Return the ledger key for a query of this task; it differs per task, because tasks ask the same queries."""
+        """Return the ledger key for a query of this task; tasks may send identical queries, so keys differ by task."""
         return sha256(b"sottovoce/query-of-epoch/v1|" + self.epoch.to_bytes(8, "big") + query).digest()
 
 

@@ -1,13 +1,13 @@
-"""Exact sampler for the law P[z] ∝ exp(-max|zᵢ|/s) on integer vectors of one length, where s is a positive integer.
+"""Exact sampler for P[z] ∝ exp(-max|zᵢ|/s) on integer vectors z of a fixed length, where s is a positive integer.
 
 This is the K-norm mechanism (Hardt & Talwar 2010) for the largest absolute entry of a vector: releases whose exact
 values differ by at most Δ in that norm are Δ/s-differentially private. For vectors of length 1, it is the discrete
-Laplace law.
+Laplace distribution.
 
 Method: let q = exp(-1/s), and let c be the length. Draw a radius R with P[R = r] ∝ (2r + 1)ᶜ qʳ, and then z uniformly
 from the (2r + 1)ᶜ vectors in {-r … r}ᶜ. Then P[z] ∝ Σ qʳ over r ≥ max|zᵢ|, which is ∝ q^max|zᵢ|. The sum of c + 1
-geometric numbers has P[r] ∝ (r + 1)(r + 2) … (r + c) qʳ; accepting it with probability Π (2r + 1)/(2r + 2i),
-i = 1 … c, gives it the law of R. Both steps are combined: zᵢ + r is drawn uniformly from the first 2r + 2i non-negative
+geometric numbers has P[r] ∝ (r + 1)(r + 2) … (r + c) qʳ; accepting it with probability Π (2r + 1)/(2r + 2i), i = 1 … c,
+gives it the distribution of R. Both steps are combined: zᵢ + r is drawn uniformly from the first 2r + 2i non-negative
 integers, and everything is redrawn unless all of these numbers are at most 2r.
 """
 
@@ -19,7 +19,7 @@ from sottovoce.vault.noise import NoiseSource
 
 
 class MaxNormLaplaceSampler:
-    """Sampler for vectors of one length, with one scale.
+    """Sampler for vectors of a fixed length, with a fixed scale.
 
     Args:
         scale: s, an integer from 1 to 2^54 / (length + 1); an entry beyond 2^63 then has a probability below e^-500.

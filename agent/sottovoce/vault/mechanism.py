@@ -11,7 +11,7 @@ Raw = TypeVar("Raw", contravariant=True)
 
 
 class Mechanism(Protocol[Raw]):
-    """The bound and noise of a release. Its law is public, and a release is charged before the mechanism is applied."""
+    """The bound and noise of a release. Its distribution is public; the charge precedes its application."""
 
     @property
     def size(self) -> int:

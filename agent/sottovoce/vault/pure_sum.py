@@ -64,7 +64,7 @@ class PureSum:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if a release would cost more than it is charged."""
+        """Raise PrivacyError if a release would cost more than is charged for it."""
         _ = self.event
 
     @property
@@ -106,7 +106,7 @@ def calibrate_pure_sum(
         features: d.
         law: see PureSum.
         epsilon: ε of the release; infinity for no noise.
-        charged_epsilon: ε that the release is charged.
+        charged_epsilon: ε charged for the release.
 
     Raises:
         PrivacyError: if the grid cannot hold the required noise, or if the charge is less than the cost.

@@ -83,7 +83,9 @@ class RemoteVault:
         if not isinstance(introduction, Introduction):
             self._raise_unexpected(introduction)
         if introduction.owner != owner:
-            raise LedgerError(f"{path}: this vault belongs to device {introduction.owner}, not to {owner}")
+            raise LedgerError(
+                f"{path}: this vault belongs to device {introduction.owner}, not to {owner}; correct vault.socket"
+            )
         check_budget(path, introduction.budget, budget)
         self._fingerprint = protocol.fingerprint(raw)
         self._statement = introduction.statement
@@ -252,7 +254,9 @@ class RemoteVault:
     def _raise_unexpected(self, reply: Reply) -> NoReturn:
         """Raise the error that corresponds to a failure or to a reply to a different question."""
         if not isinstance(reply, Failed):
-            raise InternalError(f"the vault answered a different query ({type(reply).__name__})")
+            raise InternalError(
+                f"the vault sent an unexpected answer ({type(reply).__name__}): this is a bug; please report it"
+            )
         match reply.kind:
             case "LedgerUnwritable":
                 raise LedgerUnwritable(reply.explanation)

@@ -61,7 +61,8 @@ def calibrate_sampled(
         raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
     if size < 1 or not 2.0**-500 < clip < 2.0**500:
         raise PrivacyError(
-            f"there is no grid for {size} numbers clipped at {clip:g}; set learner.clip to a positive number"
+            f"a sum of {size} numbers clipped at {clip:g} is outside the grid's range; set learner.clip to a number "
+            "between 2^-500 and 2^500"
         )
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
     multiplier = min_multiplier(releases, epsilon, delta, relation, batch, of)

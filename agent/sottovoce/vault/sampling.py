@@ -1,6 +1,7 @@
-"""Sampling of a release's records, which the vault draws secretly after the charge, with its own randomness.
+"""Sampling of the records that a release reads.
 
-Sample rates are fractions of public integers, so the sampling is exactly the one that is charged.
+The vault draws each sample in secret, after the charge, with its own randomness. Sample rates are fractions of public
+integers, so the sampling is exactly the one that is charged.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Server for a vault behind a Unix socket, which handles one connection with one question and one answer at a time.
+"""Server for a vault behind a Unix socket: one connection at a time, with one question and one answer each.
 
 Every connection must come from the agent's user. The kernel reports the user, and all other users are refused, even
-while the vault is busy (admission.py). No input ends the process. It waits at most a few seconds for a caller
-and holds only one question in memory at a time.
+while the vault is busy (admission.py). No input can end the process. The server waits at most a few seconds for a
+caller, and holds only one question in memory at a time.
 """
 
 import logging
@@ -130,7 +130,7 @@ class VaultServer:
             connection.send(protocol.frame(protocol.encode(Failed("user", explanation))))
 
     def _log_refused_connection(self, error: OSError | MemoryError) -> None:
-        self._log_event("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
+        self._log_event("connections-refused", f"at=the vault's socket will retry: {str(error) or 'no memory'}")
 
     def _serve(self, connection: socket.socket) -> None:
         """Answer one question. Raise MemoryError if memory is short, after which only the state on disk is reliable."""

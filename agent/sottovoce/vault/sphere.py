@@ -9,7 +9,7 @@ from sottovoce.vault.lazy_reals import Tape
 
 
 def cap_height(cap: Cap, tape: Tape) -> tuple[Decimal, Decimal]:
-    """Draw t and return it together with √(1 - t²).
+    """Draw t = ⟨V, u⟩ for a point V in the cap around u, and return t together with √(1 - t²).
 
     With t = tanh v, the density (1 - t²)^((D-3)/2) of t becomes sech(v)^(D-1). Its logarithm is concave for every D and
     therefore bounded by any of its tangents: v is proposed from a shifted exponential law and accepted with a

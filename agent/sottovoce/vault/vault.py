@@ -1,6 +1,6 @@
 """The vault, which holds the records and the ledger and answers queries with releases.
 
-The guarantee depends on the order of its six steps.
+It answers every query in six steps, and the guarantee depends on their order; see `Vault.answer`.
 """
 
 import asyncio
@@ -148,7 +148,7 @@ class Vault:
         return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.answer, query)
 
     def answer(self, query: Query) -> Answer:
-        """Plan, charge, compute, add noise, store, return, always in this order.
+        """Answer a query: plan, charge, compute, add noise, store, return, always in this order.
 
         A repeated query id is answered with the same stored bytes, without new noise and without a new charge. If the
         device failed after a charge but before its release was stored, the charge pays for that release when the query

@@ -70,7 +70,7 @@ def decode(payload_type: str, payload: bytes) -> Message:
     """
     codec: PayloadCodec | None = payload_codec(payload_type)
     if codec is None:
-        raise MessageRefused("type", "this version does not know the payload type")
+        raise MessageRefused("type", "unknown payload type: the sender may run a newer version")
     try:
         message = codec.from_bytes(payload)
         codec.check(message)
@@ -121,6 +121,6 @@ def decode_receipt(raw: bytes) -> Receipt:
     if message.outcome == envelope_pb2.Receipt.OUTCOME_REFUSED:
         return Receipt(refused=message.reason if message.reason.isalpha() else "unknown", heads=heads)
     if message.outcome not in _OUTCOMES.values():
-        raise MessageRefused("malformed", "this version does not know the receipt's outcome")
+        raise MessageRefused("malformed", "unknown receipt outcome: the peer may run a newer version")
     reply = (message.reply_type, message.reply) if message.HasField("reply") else None
     return Receipt(message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE, heads=heads, reply=reply)

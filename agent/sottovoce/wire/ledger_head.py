@@ -31,7 +31,7 @@ class SignedHead:
         owner_key: the device's raw Ed25519 public key, 32 bytes.
         charges: number of charges in the ledger, below 2^63.
         released: number of the newest charge whose release the ledger contains; at most `charges`.
-        mark: 32-byte digest over both.
+        mark: 32-byte digest of the ledger's state at this charge and release.
         life: 16 random bytes that identify one run of the device; generated at every start.
         signature: the device's signature over its fleet and all of the above, 64 bytes.
 

@@ -1,4 +1,4 @@
-"""Pack integers losslessly with the number of bits that the largest of them needs.
+"""Pack integers losslessly, using only as many bits per value as the largest of them needs.
 
 The largest power of two that divides all numbers is factored out first, so the size of the result depends on how the
 sender rounded the numbers.

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 Document = TypeVar("Document")
 
 
-@dataclass(frozen=True)  # without slots, since Python 3.11 cannot instantiate a slotted generic class by an alias
+@dataclass(frozen=True)  # without slots, since Python 3.11 cannot instantiate a slotted generic class through an alias
 class VersionOffer(Generic[Document]):
     """A question about document versions, or the answer to one.
 

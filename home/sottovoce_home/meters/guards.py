@@ -168,7 +168,7 @@ class CounterGuard:
 
 
 class RangeGuard:
-    """Guard that requires a power between 0 and the largest plausible power.
+    """Guard that requires a power reading between 0 and the largest plausible power.
 
     A net power may also be negative, down to the negative of the largest plausible power.
 
@@ -188,6 +188,4 @@ class RangeGuard:
             MessageRefused: if the power is outside the range.
         """
         if not self._min_watts <= watts <= self._max_watts:
-            raise MessageRefused(
-                "range", "the power exceeds the largest plausible one, or is below 0 without net = true"
-            )
+            raise MessageRefused("range", "the power exceeds the meter's max_power, or is below 0 without net = true")

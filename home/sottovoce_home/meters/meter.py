@@ -84,7 +84,7 @@ class Meter:
         source = self._source
         content = parse_payload(arrival.payload, source.json)
         if source.identity_path and str(extract_value(content, source.identity_path)) != source.identity:
-            raise MessageRefused("another-meter", "a neighbour's meter")
+            raise MessageRefused("another-meter", "the message is from another meter, perhaps a neighbour's")
         now, was_set = self._clock.to_unix_time(arrival.monotonic, arrival.wall)
         measured = self._measurement_time(content, now) if source.time_path else None
         if was_set and measured is None:

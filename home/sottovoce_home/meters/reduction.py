@@ -1,4 +1,4 @@
-"""Reduction of readings to windows of energy between two known edges. Unknown values are missing, never invented."""
+"""Convert readings to windows of energy between two known edges. A window with an unknown edge is left out."""
 
 _HOUR = 3600.0
 

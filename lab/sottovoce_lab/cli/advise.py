@@ -23,7 +23,7 @@ def run_advise(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Recommend a learner for a fleet like this, by simulations on synthetic public data; takes one to four minutes."""
+    """Recommend a learner for a fleet of this shape, by simulations on synthetic data; takes one to four minutes."""
     from sottovoce_lab.cli.simulate import limit_blas_threads
 
     limit_blas_threads()

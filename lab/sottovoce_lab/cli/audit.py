@@ -45,7 +45,7 @@ def run_audit(
         delta=delta,
         trials=trials,
         seed=seed,
-        progress=lambda line: typer.echo(f"playing: {line}", err=True),
+        progress=lambda line: typer.echo(f"running game: {line}", err=True),
     )
     typer.echo(json.dumps(outcome.as_dict()) if as_json else _format_audit(outcome))
     if outcome.refuted:
@@ -62,7 +62,7 @@ def _format_audit(outcome: "Audit") -> str:
     for finding in outcome.findings:
         facts = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _is_shown(name, fact))
         lines.append(f"  {finding.game}: {facts}")
-    lines.append(f"verdict: {outcome.verdict}; with 95 % confidence, ε ≥ {outcome.epsilon_lower_bound:.3f}")
+    lines.append(f"verdict: {outcome.verdict}; with 95% confidence, ε ≥ {outcome.epsilon_lower_bound:.3f}")
     if (size := outcome.sample_size) is not None:
         lines.append(f"if the true ε were twice the claim, {size} canaries in each world would refute it")
     return "\n".join(lines)

@@ -49,7 +49,7 @@ def run_export(
     spent_text = "no ε" if spent is None else f"ε {spent:.4g} spent"
     typer.echo(
         f"{out}: {facts['model']} of {facts['learner']}, cycle {facts['cycle']}; {spent_text}; "
-        "the export spends nothing"
+        "exporting costs no budget"
     )
 
 

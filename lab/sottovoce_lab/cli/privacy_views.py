@@ -36,8 +36,8 @@ def run_views(
     sigma: Annotated[
         float | None, typer.Option(help="Noise scale of one release, in units of the sensitivity; 1 by default.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Instead of --sigma: ε of one release at δ.")] = None,
-    delta: Annotated[float, typer.Option(help="δ.")] = 1e-5,
+    epsilon: Annotated[float | None, typer.Option(help="ε of one release at δ, instead of --sigma.")] = None,
+    delta: Annotated[float, typer.Option(help="δ at which ε is computed.")] = 1e-5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the ε of an agent against observers that see all its messages, some of them, or the average."""

@@ -90,7 +90,7 @@ class ConsoleWatcher(Watcher):
             table.add_row(
                 "compare",
                 f"{baselines['own_data']:.3f} for a device alone, with its own records and no noise; "
-                f"{baselines['majority_class']:.3f} for always the most common class",
+                f"{baselines['majority_class']:.3f} for always predicting the most common class",
             )
         if privacy["epsilon"] is None:
             table.add_row("privacy", f"none: {privacy['reason']}")
@@ -106,7 +106,7 @@ class ConsoleWatcher(Watcher):
             if run["transport"] != "memory":
                 verdict = "all agree with their agents" if privacy["ledgers_agree"] else "NOT all agree: see below"
                 table.add_row("ledgers", f"{run['agents']} read from disk after the run: {verdict}")
-            table.add_row("sees it", privacy["threat_model"])
+            table.add_row("adversary", privacy["threat_model"])
         table.add_row(
             "traffic",
             f"{traffic['messages']} messages, {traffic['wire_bytes'] / _MIB:.1f} MiB, "
@@ -133,7 +133,7 @@ class ConsoleWatcher(Watcher):
         run_label = f"this run: {run['agents']} devices, {budget}"
         rows = [(report["final"]["accuracy_mean"], "", run_label, threat_model)]
         if rules is not None:
-            rows.append((rules["majority_class"], "", "always the most common class", "anyone: no record is used"))
+            rows.append((rules["majority_class"], "", "predicting the most common class", "anyone: no record is used"))
             rows.append((rules["own_data"], "", "one device alone, no noise", "anyone without access to its model"))
         rows += [
             (
@@ -154,7 +154,7 @@ class ConsoleWatcher(Watcher):
         self._console.print(table)
         if report["comparisons"]:
             seeds = report["comparisons"][0]["seeds"]
-            self._console.print(f"Rows with ±: simulations on the same data, means of {seeds} seeds, 95 % intervals.")
+            self._console.print(f"Rows with ±: simulations on the same data, means of {seeds} seeds, 95% intervals.")
 
     def _table(self) -> Table:
         table = Table()
@@ -176,7 +176,7 @@ def _result(final: dict[str, Any]) -> tuple[str, str]:
             f"{final['rmse_prior']:.4g}; the typical size of the mean's numbers is {final['mean_size']:.4g}"
         )
     return "accuracy", (
-        f"{final['accuracy_mean']:.3f} mean, {final['accuracy_min']:.3f} least, {final['accuracy_max']:.3f} best, "
+        f"{final['accuracy_mean']:.3f} mean, {final['accuracy_min']:.3f} worst, {final['accuracy_max']:.3f} best, "
         "on records that no agent holds"
     )
 

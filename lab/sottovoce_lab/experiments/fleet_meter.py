@@ -22,7 +22,7 @@ class Spread(Metrics):
 
 
 class Meter:
-    """Metrics one-vs-all models on a fleet's test records.
+    """Measures one-vs-all models on a fleet's test records.
 
     Args:
         fleet: the fleet whose test records are used.

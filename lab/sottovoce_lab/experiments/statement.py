@@ -32,7 +32,7 @@ def build_statement(fleet: Fleet) -> PrivacyStatement:
     settings = fleet.settings
     if settings.is_noiseless:
         return _statement(
-            "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anyone may read records"
+            "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anyone can read the records"
         )
     is_walk = settings.learner.name == "gradient-walk"
     mechanism = _walk_mechanism(settings) if is_walk else _RECORD_MECHANISMS[fleet.scheme.name]
@@ -45,7 +45,7 @@ def build_statement(fleet: Fleet) -> PrivacyStatement:
         return _statement(mechanism, composition, settings.epsilon, Status.PROVED, _PROVED)
     if not settings.privacy.allow_unproved:
         raise PrivacyError(
-            "data.bounds = training: ranges computed from the training set are a release that no budget pays for, so "
+            "data.bounds = training: ranges computed from the training set are a release charged to no budget, so "
             "no ε holds; use the declared ranges with data.bounds=declared, or epsilon=inf, or "
             "privacy.allow_unproved=true"
         )

@@ -1,4 +1,4 @@
-"""Estimators with the scikit-learn interface, trained by a simulated fleet that shares out the records."""
+"""Estimators with the scikit-learn interface, trained by a simulated fleet across which the records are split."""
 
 import warnings
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
             information about single records.
         cycles: number of cycles of each device; by default 60, or as many as the learner's steps need.
         settings: additional keys of a device's configuration.
-        random_state: seed of the partition, the network and the simulated noise; this noise protects nothing.
+        random_state: seed of the partition, the network and the simulated noise; such noise provides no privacy.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ def simulate(
 ) -> Runs:
     """Simulate fleets that run the agents' own code on a virtual clock.
 
-    The noise is generated from a seed and therefore protects nothing.
+    The noise is generated from a seed and therefore provides no privacy.
 
     Args:
         data: a data SPEC such as `digits`, a data set, or a pair of features, float[n, d], and labels, int[n].

@@ -123,7 +123,7 @@ def _curve(curve: list[Metrics], name: str) -> Markup:
               if any(point.get(field) is not None for point in curve)]  # fmt: skip
     step = max(1, math.ceil(len(curve) / _MAX_ROWS))
     rows = curve[::step]
-    caption = "Metrics during the run" if step == 1 else f"Metrics during the run, every {step}th"
+    caption = "Metrics during the run" if step == 1 else f"Metrics during the run, one row in {step}"
     return table(caption, fields, [[_number(point.get(field)) for field in fields] for point in rows])
 
 

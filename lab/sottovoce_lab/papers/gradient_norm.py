@@ -25,7 +25,7 @@ class GradientMetrics(Metrics):
 
 
 class GradientMeter(Meter):
-    """Metrics models on the test set, and the gradient at their mean on up to 2,000 training records.
+    """Measures models on the test set, and the gradient at their mean on up to 2,000 training records.
 
     Args:
         plan: a plan whose learner uses gradients.

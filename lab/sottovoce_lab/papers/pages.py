@@ -22,17 +22,17 @@ def paper_page(name: str, results: list[Result]) -> str:
     paper = read_paper(name)
     parts = [f"# {paper.title}", _PAGE_HEADER, paper.reference, _unwrap(paper.about)]
     parts.append(
-        "Every number is a mean over the seeds that its table names, ± its 95 % confidence interval from "
-        f"{MIN_INTERVAL_SEEDS} seeds on; ◇ is the printed value. A claim holds or fails when the paired 95 % interval "
-        f"over at least {MIN_SEEDS} seeds decides it, and is undecided otherwise, or where neither side does better "
-        "than the majority class. The index has [all claims](index.md)."
+        "Every number is a mean over the seeds that its table names, ± its 95% confidence interval if there "
+        f"are at least {MIN_INTERVAL_SEEDS}; ◇ is the printed value. A claim holds or fails if the paired 95% interval "
+        f"over at least {MIN_SEEDS} seeds decides it; otherwise, or if neither side does better than the majority "
+        "class, it is undecided. The index has [all claims](index.md)."
     )
     for result in results:
         parts += _experiment(result)
     if paper.readings:
         parts += ["## Our reading", "What the paper leaves open, and how it is read here.", _readings(name)]
     if paper.errors:
-        parts += ["## Errors of the paper", "\n".join(f"- {error}" for error in paper.errors)]
+        parts += ["## Errors in the paper", "\n".join(f"- {error}" for error in paper.errors)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -41,8 +41,8 @@ def index_page(results: Mapping[str, list[Result]]) -> str:
     parts = [
         "# Results",
         _PAGE_HEADER,
-        "Every claim of the papers that an experiment here checks, with its verdict, the numbers behind it and the "
-        f"number of seeds. A claim needs {MIN_SEEDS} seeds and a paired 95 % interval to hold or to fail. "
+        "Every claim that an experiment checks, with its verdict, the numbers behind it and the number of seeds. "
+        f"A verdict of holds or fails requires {MIN_SEEDS} seeds and a decisive paired 95% interval. "
         "`sottovoce reproduce` regenerates this page.",
         _counts(results),
     ]

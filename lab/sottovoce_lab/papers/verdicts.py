@@ -139,7 +139,7 @@ def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Poi
             worst = min(leads, key=lambda pair: float(leads[pair].mean()))
             comparison_text = (
                 f"{_mean(leads[worst], show_sign=True)} against {spec.series[worst[1]].label}, "
-                f"where least{_format_point(worst[0])}"
+                f"the smallest lead{_format_point(worst[0])}"
             )
             yield finding(_combine(verdicts), comparison_text)
 

@@ -96,7 +96,7 @@ class LateMixer(LyingMixer):
     """A device that falsifies only its last contribution, after all other devices have taken all their steps."""
 
     def sign_contribution(self, state: ContributionsState) -> ContributionsState:
-        """Sign a last contribution that moves towards the lie as far as the other devices accept; see Mixer.signed."""
+        """Sign a last contribution that moves towards the lie as far as others accept; see Mixer.sign_contribution."""
         others, own_contribution = _other_contributions(state, self.rank), state.held.get(self.rank)
         if state.step < self.schedule.steps or own_contribution is None or len(others) < 2:
             return Mixer.sign_contribution(self, state)

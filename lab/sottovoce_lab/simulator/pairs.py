@@ -22,7 +22,7 @@ from sottovoce_lab.simulator.law import Occurrence
 
 _ROUNDED = 1 + 1e-9
 _CHANGED = "a model changed by an amount other than its release or the move of this event"
-_STEPS = "a device's step count differs from the number of answers of its vault"
+_STEPS = "a device's step count differs from the number of answers from its vault"
 _MADE_UP = "a device applied an answer that no device sent to it, or applied an answer twice"
 _TOO_FAR = "a model moved farther in one exchange than its limit allows"
 

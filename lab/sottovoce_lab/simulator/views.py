@@ -1,4 +1,4 @@
-"""Exact privacy loss of one agent towards part of the network, under linear gossip with Gaussian noise.
+"""Exact privacy loss of one agent against part of the network, under linear gossip with Gaussian noise.
 
 With fresh noise, every agent sends its neighbours in each round its state plus a new contribution and new noise of
 standard deviation 1. The states are then mixed: message m = x + c + n, x ← W m. With noise added once, the first
@@ -33,12 +33,12 @@ _DEPENDENT = 1e-11  # a message adds no information if the norm of its new part,
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """μ² of one agent towards three kinds of observer, for noise of standard deviation 1 and contributions of norm 1.
+    """μ² of one agent against three kinds of observer, for noise of standard deviation 1 and contributions of norm 1.
 
     Attributes:
-        local_loss: μ² towards an observer that reads all messages of the agent.
-        observer_loss: μ² towards the observers, which pool their knowledge.
-        central_loss: μ² towards an observer that sees only the average of all final models.
+        local_loss: μ² against an observer that reads all messages of the agent.
+        observer_loss: μ² against the observers, which pool their knowledge.
+        central_loss: μ² against an observer that sees only the average of all final models.
     """
 
     local_loss: float

@@ -113,7 +113,7 @@ class OwnBroker:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 log_lines = self._log.read_text(errors="replace").strip().splitlines()
                 raise NetworkError(
-                    f"{self.description} does not start: {log_lines[-1] if log_lines else 'its log is empty'}"
+                    f"{self.description} did not start; see {self._log}: {log_lines[-1] if log_lines else 'empty'}"
                 )
             time.sleep(0.02)
 

@@ -305,4 +305,4 @@ def _free_ports(count: int) -> list[int]:
         ports.append(port)
         if len(ports) == count:
             return ports
-    raise NetworkError(f"127.0.0.1 does not have {count} free ports between {_PORTS.start} and {_PORTS.stop}")
+    raise NetworkError(f"127.0.0.1 has no {count} free ports in {_PORTS.start}-{_PORTS.stop - 1}; use fewer agents")

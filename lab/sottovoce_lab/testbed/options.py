@@ -160,7 +160,7 @@ class Options:
             )
         if self.uses_training_ranges and self.epsilon is not None and not is_allowed:
             raise PrivacyError(
-                "--fidelity paper scales features by the training set's own ranges, a release that no budget pays for, "
+                "--fidelity paper scales features by the training set's own ranges, a release charged to no budget, "
                 "so no ε holds: declare ranges with --set data.bounds=[LOW,HIGH], use --epsilon inf, or add "
                 "--set privacy.allow_unproved=true to run it anyway"
             )

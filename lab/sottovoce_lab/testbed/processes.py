@@ -211,7 +211,7 @@ class _Run:
             NetworkError: if no running agent has a model.
         """
         if not (models := self._models()):
-            raise NetworkError("no remaining agent has a model")
+            raise NetworkError("no surviving agent has a model: keep some agents alive, or add --fault restart=…")
         return models
 
     def _record_moment(self, cycle: int) -> None:

@@ -41,7 +41,7 @@ def newest_testbed(processes: Path = Path("/proc")) -> Path:
     directories = [directory for directory in _directories(processes) if directory.is_dir()]
     if not directories:
         raise NetworkError(
-            "none of your testbeds is running here; start one with `sottovoce testbed`, or specify its directory"
+            "you have no running testbed on this machine; start one with `sottovoce testbed`, or specify its directory"
         )
     return max(directories, key=lambda directory: directory.stat().st_ctime)
 

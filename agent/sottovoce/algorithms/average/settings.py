@@ -24,7 +24,7 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
     harmonics: Annotated[
         Annotated[int, Meta(ge=1, le=500_000)] | None,
         Meta(
-            description="release only the level and this number of frequencies of the vector, which are 1 + 2 "
+            description="release only the level and this number of frequencies of the vector, a total of 1 + 2 × "
             "harmonics numbers; by default all numbers"
         ),
     ] = None

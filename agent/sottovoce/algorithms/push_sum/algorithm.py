@@ -57,7 +57,7 @@ def _push_sum_algorithm(**attributes: Any) -> Algorithm:
         relation=_relation,
         steps=_steps,
         regression=True,
-        one_member="with contributions, the default, moves only its own part; with other mixings it ruins every model",
+        one_member="changes only its own part with contributions, the default; ruins every model with any other mixing",
         payloads={
             "push-sum-share/1": _wire,
             "pairwise-proposal/1": _proposals,

@@ -15,9 +15,9 @@ from sottovoce.vault.terms.published import Claim, PublishedTerms
 
 _UNITS = 2**20
 _NOISE = {
-    "adad2p": "scale {:.4g} ‖g‖ on the gradient g of one random record a step, unclipped",
-    "constd2p": "scale {:.4g} on the gradient of one random record a step, unclipped",
-    "clipd2p": "scale {:.4g} on the gradient of one random record a step, clipped",
+    "adad2p": "scale {:.4g} ‖g‖ on the unclipped gradient g of one random record per step",
+    "constd2p": "scale {:.4g} on the unclipped gradient of one random record per step",
+    "clipd2p": "scale {:.4g} on the clipped gradient of one random record per step",
 }
 _PAGE = "docs/explanation/push-sum.md#to-the-letter"
 
@@ -35,8 +35,8 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
         bound = 1.0
     if bound is None:
         raise ConfigError(
-            'learner.gradient_bound: constd2p with fidelity = "paper" requires G, the longest gradient of five runs '
-            "without privacy; a testbed computes it, but for an agent it must be configured"
+            'learner.gradient_bound: constd2p with fidelity = "paper" requires G, the longest gradient in five runs '
+            "without privacy: a testbed computes it; for an agent, set this key"
         )
     return PublishedTerms(
         learner=learner.name,
@@ -83,7 +83,7 @@ def _formula(config: AgentConfig, value: float) -> float:
 def _claim(config: AgentConfig, sigma: float, scale: float) -> Claim:
     name = config.learner.name
     return Claim(
-        mechanism="discrete Gaussian of " + _NOISE[name].format(scale),
+        mechanism="discrete Gaussian with " + _NOISE[name].format(scale),
         composition="as published: σ = c₂ √(K ln(1/δ)) / (J ε) after Abadi et al. 2016, Theorem 1, with c₂ = 1",
         epsilon=_formula(config, sigma) if sigma else None,
         delta=config.privacy.delta,
@@ -95,9 +95,9 @@ def _claim(config: AgentConfig, sigma: float, scale: float) -> Claim:
 def _reason(config: AgentConfig, sigma: float) -> str:
     learner, data = settings_of(config, ClipD2pSettings), config.data
     if learner.name == "adad2p":
-        return f"refuted: the noise's scale is a function of the record; `privacy audit --mechanism adad2p`; {_PAGE}"
+        return f"refuted: the noise scale depends on the record; run `privacy audit --mechanism adad2p`; see {_PAGE}"
     if learner.name == "constd2p":
-        return f"refuted: G is an estimate from private records, and a gradient may exceed it; {_PAGE}"
+        return f"refuted: G is estimated from private records, and a gradient may exceed it; see {_PAGE}"
     if sigma == 0:
         return "the noiseless baseline"
     actual = true_epsilon(sigma, step_count(config), round(data.expected_records), config.privacy.delta)

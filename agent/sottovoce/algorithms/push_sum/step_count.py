@@ -54,7 +54,7 @@ def default_steps(config: AgentConfig) -> int:
 
 
 def max_steps(config: AgentConfig) -> int:
-    """Return the most private steps that any device in the fleet can take, plus one for each window of a live feed."""
+    """Return the maximum number of private steps of any device in a fleet, plus one for each window of a live feed."""
     steps = step_count(config) if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
         return steps

@@ -15,24 +15,24 @@ from sottovoce.vault.terms.published import Claim, PublishedTerms
 
 _REASONS = {
     "pdsl": (
-        "the batch gradient is clipped once, so one record moves it by 2C, {batch} times as far as with clipping per "
-        "record; the guarantee is per round and per answer, and (27) is a reconstruction"
+        "the batch gradient is clipped as a whole, so one record can move it by 2C, {batch} times as far as with "
+        "clipping per record; the guarantee is per round and per answer, and (27) is a reconstruction"
     ),
     "dp-cga": (
-        "the batch gradient is clipped once, so one record moves it by 2C, {batch} times as far as with clipping per "
-        "record; the guarantee is per round and per answer"
+        "the batch gradient is clipped as a whole, so one record can move it by 2C, {batch} times as far as with "
+        "clipping per record; the guarantee is per round and per answer"
     ),
     "dp-dpsgd": (
-        "nothing is clipped: the noise is for gradients no longer than an assumed Lipschitz bound L, which nothing "
-        "enforces"
+        "nothing is clipped: the noise is calibrated to gradients no longer than an assumed Lipschitz bound L, which "
+        "is not enforced"
     ),
     "muffliato": (
-        "the ε printed is one gradient's. The paper's amplification by the network is not claimed: its closed form "
-        "adds up the losses of messages that share noise, and gives μ² = 1/3 where a path of three devices has 1"
+        "the printed ε covers one gradient. The paper's network amplification is not claimed: its closed form adds up "
+        "the losses of messages that share noise, and yields μ² = 1/3 for a path of three devices, where it is 1"
     ),
     "dp-net-fleet": (
-        "the reconstruction puts noise on every gradient; a step looks at two, of the same records in the paper, so "
-        "that μ of a round is 2√K / z, and the ε printed is one gradient's"
+        "the reconstruction adds noise to every gradient; a step uses two gradients, which the paper computes on the "
+        "same records, so μ for a round is 2√K / z; the printed ε covers one gradient"
     ),
 }
 
@@ -56,7 +56,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
             f"C or L = {learner.clip:g}, one record replaced"
         ),
         composition=(
-            f"none: ε is one round's, and there are {rounds}"
+            f"none: ε covers one round, and there are {rounds}"
             if privacy.epsilon_per == "round"
             else f"ε and δ divided by {rounds} rounds"
         ),
@@ -64,8 +64,8 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         delta=privacy.delta,
         is_refuted=False,
         reason=(
-            f"{_REASONS[learner.name].format(batch=batch)}; {_assumption(learner.name)}really ε = {total} at "
-            f"δ = {privacy.delta:g} for anyone who sees all {rounds * questions} releases of {rounds} rounds"
+            f"{_REASONS[learner.name].format(batch=batch)}; {_assumption(learner.name)}the true ε is {total} "
+            f"at δ = {privacy.delta:g} against anyone who sees all {rounds * questions} releases of {rounds} rounds"
         ),
     )
     return PublishedTerms(

@@ -16,27 +16,28 @@ _STEP = 0.1
 _MIN_EXPLORATION = 0.1
 
 _ACTIONS_REASON = (
-    "refuted: the actions are decided from losses without noise, and everybody sees them. A Q-network that thresholds "
-    "the loss makes each a randomised response of ε = ln((2 - 0.1)/0.1) = 2.94, total variation 0.9, with no noise at "
-    "all: 241 over the paper's 120 steps, on top of what is claimed. "
+    "refuted: the actions are chosen from noise-free losses, and everyone sees them. A Q-network that thresholds the "
+    "loss makes each action a randomised response with ε = ln((2 - 0.1)/0.1) = 2.94 and total variation 0.9, without "
+    "any added noise: 241 over the paper's 120 steps, in addition to the claimed ε. "
 )
 _MODELS_REASON = (
-    "refuted: the theorem is for one model. Ten one-vs-all models on the same records come to ε = 2.85 where 1 is "
-    "claimed, seven to 2.36; "
+    "refuted: the theorem covers a single model. Ten one-vs-all models on the same records cost ε = 2.85 where 1 is "
+    "claimed, and seven cost 2.36; "
 )
 _OTHER_REASONS = (
-    "with λ > 0 the printed step 1/(aγt) satisfies Lemma 4 from t = 400,040 on only, in a run of 120 steps; ε above "
-    "9.75 is under-protected (δ = 1/60000²); PCA fitted on all records is not private for any ε; "
+    "with λ > 0, the printed step 1/(aγt) satisfies Lemma 4 only from t = 400,040, but a run has 120 steps; an ε above "
+    "9.75 is under-protected (δ = 1/60000²); PCA fitted to all records is not private for any ε; "
     "docs/explanation/shared-model.md"
 )
 _VALID_REASON = (
-    "as published: with a public schedule, a convex loss, one model and an ε as small as this Theorem 2 holds in real "
-    "arithmetic; the sound variant with learner.release_every proves as much for what is computed, with less noise"
+    "as published: with a public schedule, a convex loss, one model and an ε this small, Theorem 2 holds in real "
+    "arithmetic; the sound variant with learner.release_every has the same guarantee for the values actually computed, "
+    "with less noise"
 )
 _REPLACEMENT_REASON = (
-    "refuted by the paper's own argument: without amplification a record pays for each batch that it is in, and i.i.d. "
-    "draws take some record 15 times where 5 are accounted: 3 times the ε. Counted with amplification by "
-    "sampling the noise is 23 to 29 times too much: the real ε is near 0.03; docs/explanation/shared-model.md"
+    "refuted by the paper's own argument: without amplification, a record pays for each batch that contains it, and "
+    "i.i.d. draws select some record 15 times where 5 are accounted for, which triples ε. With amplification by "
+    "sampling, the noise is 23 to 29 times too large: the true ε is near 0.03; docs/explanation/shared-model.md"
 )
 
 
@@ -116,7 +117,7 @@ def _replacement_terms(config: AgentConfig, batch: int) -> Terms:
         learner=config.learner.name,
         claim=Claim(
             mechanism="Gaussian noise of (2L/b) √(2 ln(6.25/δ))/(ε/5) on mean gradients of i.i.d. batches",
-            composition="as published: five visits, basic composition, a record in five batches",
+            composition="as published: five visits, basic composition, each record in five batches",
             epsilon=config.privacy.epsilon,
             delta=config.privacy.delta,
             is_refuted=True,

@@ -137,6 +137,6 @@ def window_seconds(connection: sqlite3.Connection) -> int:
 def unusable_error(path: Path, error: Exception) -> DataError:
     """Return the error for a store that cannot be opened or has wrong content."""
     return DataError(
-        f"{path}: these windows cannot be used ({error}); check the disk and the file's permissions, or move the "
-        "file away and collect the data again"
+        f"{path}: the window store cannot be opened or is corrupt ({error}); check the disk and the file's "
+        "permissions, or rename the file and collect the data again"
     )

@@ -3,8 +3,8 @@
 The privacy of a noisy gradient depends only on its noise multiplier, the ratio of noise to threshold. A threshold C_t
 may therefore follow any public rule, or depend on earlier releases.
 
-A row is never longer than 1, regardless of its gradient and threshold, so a sum of rows has sensitivity 1. The sum is
-later multiplied by the threshold, which may follow any public rule or depend on earlier releases.
+A normalised row is never longer than 1, regardless of its gradient and threshold, so a sum of rows has sensitivity 1.
+The sum is later multiplied by the threshold.
 """
 
 import math

@@ -166,11 +166,11 @@ class Terms:
         counts = (self.state_size, self.exploration_steps, self.hidden, self.batch, self.copy_every)
         if min(counts) < 1 or self.batch > self.memory:
             raise ConfigError(
-                "the counts must be at least 1, and the memory at least a batch: correct the controller's settings"
+                "sizes and counts must be at least 1, and memory at least batch: correct the controller's settings"
             )
         if not (0 <= self.min_exploration <= 1 and 0 <= self.discount <= 1 and self.rate > 0):
             raise ConfigError(
-                "discount and exploration must lie in [0, 1], and the rate must be positive: correct the settings"
+                "discount and min_exploration must be in [0, 1], and rate above 0: correct the controller's settings"
             )
 
 

@@ -71,7 +71,7 @@ def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
     try:
         process = subprocess.run(command, input=graph.model, capture_output=True, timeout=deadline, check=False)
     except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"{prefix} did not finish a first call within {deadline:g} s here: {_REMEDY}") from error
+        raise ConfigError(f"{prefix} did not finish a call within {deadline:g} s on this machine: {_REMEDY}") from error
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
         raise ConfigError(f"{prefix} crashes on this machine ({name}): {_REMEDY}")
@@ -80,7 +80,7 @@ def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
     except ValueError:
         lines = process.stderr.decode(errors="replace").strip().splitlines() or ["no error output"]
         raise ConfigError(
-            f"{prefix} ended with exit code {process.returncode} here ({lines[-1][:200]}): {_REMEDY}"
+            f"{prefix} exited with code {process.returncode} on this machine ({lines[-1][:200]}): {_REMEDY}"
         ) from None
     if "refused" in answer:
         raise ConfigError(str(answer["refused"]).replace(_STDIN, graph.origin))

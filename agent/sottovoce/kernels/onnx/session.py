@@ -1,7 +1,7 @@
 """ONNX Runtime without telemetry, and sessions for one graph that is checked against its description and run in chunks.
 
-Since version 1.29, its builds write a device identifier to the home directory and report usage to the vendor, unless
-the environment disables this before the module is first imported.
+Since version 1.29, ONNX Runtime builds write a device identifier to the home directory and report usage to the vendor,
+unless the environment disables this before the module is first imported.
 """
 
 import math

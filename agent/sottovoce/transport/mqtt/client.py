@@ -1,4 +1,4 @@
-"""MQTT client based on aiomqtt and paho, with limits on the memory and time that a broker can cost the device."""
+"""MQTT client based on aiomqtt and paho that limits how much memory and time a broker can cost the device."""
 
 import ssl
 from collections.abc import Callable
@@ -86,7 +86,7 @@ class ClosableClient(Client):
             self._loop.call_soon_threadsafe(self._note_opened)
 
     def _note_opened(self) -> None:
-        """Note in the event loop that the socket is open, and close it if `force_close` has been called meanwhile."""
+        """Record, on the event loop, that the socket is open; close it if `force_close` was called in the meantime."""
         self._opening = False
         if self._hung_up:
             self._client._sock_close()
@@ -159,7 +159,7 @@ def _watch_only_open_sockets(client: Client) -> None:
 def _limit_broker(client: Client) -> None:
     """Make the client disconnect from a broker that sends too much or does not read.
 
-    By itself, paho accepts packets of 256 MiB, stores QoS 2 messages until they are released, and queues any number of
+    By default, paho accepts packets of 256 MiB, stores QoS 2 messages until they are released, and queues any number of
     acknowledgements.
     """
     paho = client._client

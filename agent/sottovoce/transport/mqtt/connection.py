@@ -31,7 +31,7 @@ _WAIT = "broker"
 
 
 class Waiting(Protocol):
-    """The metric for a connection's waits, which sottovoce.agent.wait_status.Waits implements."""
+    """Interface for reporting a connection's waits; sottovoce.agent.wait_status.Waits implements it."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
         """Record that a wait of at most `seconds` has begun."""
@@ -54,7 +54,7 @@ class Connection:
         on_connect: function called after each connection, once all topics are subscribed.
         on_message: function called with the topic and payload of each message.
         on_loss: function called whenever the connection is lost.
-        waiting: the metric for waits in progress.
+        waiting: receives reports of the waits.
     """
 
     def __init__(

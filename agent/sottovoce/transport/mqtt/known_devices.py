@@ -1,4 +1,4 @@
-"""The devices that this device knows on the broker, with their introductions and keys and whether these are valid."""
+"""The devices known on the broker: their introductions, their keys, and whether these are still valid."""
 
 import asyncio
 import time
@@ -42,7 +42,7 @@ class KnownDevice:
 
     @property
     def is_gone(self) -> bool:
-        """Whether to send the device no messages for now; this ends after a while, as a farewell may be outdated."""
+        """Whether to withhold messages for now; this lapses after a while, because a farewell may be outdated."""
         return time.monotonic() < self.gone_until
 
     def mark_absent(self) -> None:

@@ -54,7 +54,7 @@ class MqttTransport:
         broker: the broker's address and protocol.
         trust: this device's identity and the devices that it trusts.
         incarnation: number of times that this device has started.
-        waiting: the metric for waits in progress.
+        waiting: receives reports of the waits.
         on_peer_reachable: function called with the node id of a peer that has connected to the broker, or with None
             after this device has connected.
     """

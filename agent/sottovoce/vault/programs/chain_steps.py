@@ -1,4 +1,4 @@
-"""Steps on batches of records, for chains with a public period and for chains that a controller ends."""
+"""Steps on batches of records, for chains with a public period and for chains whose ends a controller chooses."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 exactly as published, without a bound.
+"""Chains whose ends a deep Q-network chooses, as in Jin, He & Dai (2023), Algorithms 1 and 2; there is no bound.
 
-The local model, the network and its replay memory are computed from records without noise, so the vault keeps them
-rather than the learner. They are not stored: after a restart, the controller starts over from this device's last
+The local model, the network and its replay memory are computed from records without noise, so the vault keeps them, not
+the learner. They are not stored: after a restart, the controller starts over from this device's last
 release.
 """
 

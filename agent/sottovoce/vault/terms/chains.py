@@ -1,6 +1,7 @@
 """Terms for chains of steps without replacement (Jin, He & Dai 2023).
 
-Chains have a public period, or a deep Q-network ends them: `without-replacement` as published, charged as infinite.
+Either the period is public, or a deep Q-network chooses where each chain ends. The latter is `without-replacement` as
+published, and is charged as infinite.
 """
 
 import math

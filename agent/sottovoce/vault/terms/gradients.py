@@ -97,7 +97,7 @@ class GradientTerms:
             return exact_sum(clip=clip, size=size, sum_error=sum_error), UnprovedRelease("none")
         if clip is None:
             raise PrivacyError(
-                f"learner `{self.learner}` adds no noise, so no ε holds for it; use `clipd2p`, or "
+                f"learner `{self.learner}` adds no noise, so it cannot guarantee any ε; use `clipd2p`, or "
                 "`--epsilon inf` in the testbed"
             )
         if self.sampling == "poisson":

@@ -6,9 +6,9 @@ with the next phase. A device acts only on the beats of its own clock, so the se
 vault worked on the records, with one exception: a vault that takes longer than a beat misses whole beats, which is
 visible. Choose a period that leaves the vault enough time to answer.
 
-After a neighbour was missing once, a device does not wait for it again until it sends a message for the current round
-or a later one. A device that lags far behind, or restarts, keeps its model and continues in the round after the one
-that more than half of its neighbours have reached.
+Once a neighbour has missed a phase, a device does not wait for it again until that neighbour sends a message for the
+current round or a later one. A device that lags far behind, or restarts, keeps its model and continues in the round
+after the one that more than half of its neighbours have reached.
 
 Each gradient in round t has a fixed slot, t · questions + position, which lets the vault limit the cost of a round. A
 device that restarts abandons its current round, so no slot is ever queried again at a different point.

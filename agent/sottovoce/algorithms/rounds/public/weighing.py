@@ -32,7 +32,7 @@ class Game(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WeighingResult:
-    """The result of weighing gradients.
+    """The result of weighting gradients.
 
     Attributes:
         weights: π, float64[n], which sums to 1.
@@ -55,7 +55,7 @@ class WeighingResult:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """A method for weighing gradients.
+    """A method for weighting gradients.
 
     Attributes:
         method: the method's name.
@@ -78,7 +78,7 @@ class Weighing:
             )
 
     def __call__(self, model: Floats, gradients: Floats, rate: float, round_number: int) -> WeighingResult:
-        """Weigh gradients, float64[n, P], at a model, float64[P].
+        """Weight gradients, float64[n, P], at a model, float64[P].
 
         Args:
             model: x.

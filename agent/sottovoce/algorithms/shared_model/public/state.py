@@ -83,7 +83,7 @@ class SharedModelState(Struct, frozen=True):
     """The immutable state of a device. Fields after `heads_by_writer` do not survive a restart.
 
     Attributes:
-        model: the newest model that this device has, which other devices may also know that it has.
+        model: the newest model that this device has, except for `unannounced_model`.
         own: float64[P], the device's last release, after which it equals w^L; before the first, the public initial
             model.
         newest_head: the newest head that the device knows of.
