@@ -1,7 +1,7 @@
 """Adaptive message interval for a device that has nothing left to learn: the interval grows until there is news.
 
-Pacing applies only to learners that report their belief, and only after they have finished their private steps. The
-pace depends solely on that belief. Because the belief is computed from released values, a device's sending rate reveals
+The interval adapts only for learners that report their belief, and only after they have finished their private steps.
+It depends solely on that belief. Because the belief is computed from released values, a device's sending rate reveals
 nothing about its records.
 """
 
@@ -33,7 +33,7 @@ class AdaptiveInterval:
         self._timer = ""
 
     def reschedule(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
-        """Return the effects, with the timer for the next cycle adjusted to the current pace.
+        """Return the effects, with the timer for the next cycle adjusted to the current interval.
 
         Args:
             belief: the learner's belief after the event; None while it still has private steps to take.

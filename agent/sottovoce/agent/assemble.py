@@ -74,7 +74,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     """Assemble an agent.
 
     Raises:
-        SottovoceError: if anything is missing, corrupt, expired, unproved or impossible; nothing has been started then.
+        SottovoceError: if anything is missing, corrupt, expired, unproved or impossible; nothing has been started.
     """
     state = config.agent.state
     check_socket(state)
@@ -112,7 +112,7 @@ def _load_checked_identity(config: AgentConfig) -> Identity:
 
 
 def _open_record_book(state: Path, epoch: int) -> "RecordBook":
-    from sottovoce.agent.record_book import NAME, RecordBook  # only learners of published records need it
+    from sottovoce.agent.record_book import NAME, RecordBook  # only learners that use published records need it
 
     return RecordBook(state / NAME, epoch)
 
@@ -301,7 +301,7 @@ def _make_peer_sampling(
     incarnation: int,
     transports: Sequence[Transport],
 ) -> PeerSampling | None:
-    """Return the peer sampling, or None if the configuration has a static peer list."""
+    """Return this device's PeerSampling, or None if the configuration has a static peer list."""
     section, identity, now = config.membership, trust.identity, time.monotonic()
     if section.sampling == "static":
         return None

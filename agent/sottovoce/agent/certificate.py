@@ -82,7 +82,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
         credential = b64decode(certificate.credential, validate=True)
         signature = b64decode(certificate.signature, validate=True)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise LedgerError(f"{source}: incomplete privacy certificate ({error}); export it again") from error
+        raise LedgerError(f"{source}: not a valid privacy certificate ({error}); export it again") from error
     try:
         # The account outlives the device's certificate, so check who issued that certificate, but not its expiry.
         subject = verify_device_certificate(credential, fleet_certificate, now=None)

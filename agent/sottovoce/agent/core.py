@@ -1,6 +1,6 @@
 """The agent's core, without any I/O: a learner, its durable state, and links that apply each message exactly once.
 
-A message of the learner to another device is called a share.
+A message from the learner to another device is called a share.
 
 Links use a stop-and-wait protocol: at most one share per peer is in transit, so the outbox is bounded by the number of
 peers. The sender makes a message durable before sending it, and the recipient makes it durable before confirming it. A
@@ -47,7 +47,7 @@ from sottovoce.learners import (
 )
 
 _MAX_REPLY_VALUES = 2**20
-"""Largest number of values in stored replies, which are kept until the peer's next message in case one was lost."""
+"""Largest number of values in stored replies, kept until the peer's next message in case a reply is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Core:
 
         Raises:
             MessageRefused: if the message is from an earlier incarnation of its sender, or does not fit the learner;
-                nothing has changed then.
+                nothing has changed.
         """
         self._check_incarnation(sender, incarnation)
         if self.was_applied(sender, incarnation, sequence):
@@ -224,7 +224,7 @@ class Core:
         The refusal is durable on return.
 
         Raises:
-            MessageRefused: if the message is from an earlier incarnation of its sender; nothing has changed then.
+            MessageRefused: if the message is from an earlier incarnation of its sender; nothing has changed.
         """
         self._check_incarnation(sender, incarnation)
         self._commit(self._state, [], (sender, NewestMessage(incarnation, sequence, reason)))
@@ -242,7 +242,7 @@ class Core:
         """Handle the recipient's confirmation that a share is durable, with its reply, if any.
 
         Raises:
-            MessageRefused: if the reply does not fit the learner; nothing has changed then.
+            MessageRefused: if the reply does not fit the learner; nothing has changed.
         """
         if not self.is_unconfirmed(recipient, sequence):
             return []

@@ -1,4 +1,4 @@
-"""Notify the learner of finished days of a feed, once at the start and then at the end of each day (UTC)."""
+"""Notify the learner of finished days of a feed, once at startup and then at the end of each day (UTC)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from sottovoce.agent.wait_status import Waits
 from sottovoce.days import DAY, last_ended_day
 
-_MAX_PAUSE_SECONDS = 10.0  # seconds; short, because the clock may be adjusted during the wait
+_MAX_PAUSE_SECONDS = 10.0  # short, because the clock may be adjusted during the wait
 _WAIT = "day"
 
 

@@ -1,4 +1,4 @@
-"""Departure of a device from the fleet, permanently or for long: it first hands over its part of the fleet's sum.
+"""Departure of a device, permanently or for a long time: it first hands over its part of the fleet's sum.
 
 Push-sum mass belongs to the fleet, not to a device. If a device left with its share, that mass would be missing from
 the fleet's average. Therefore the device sends its whole share to one live peer, which confirms it like any other

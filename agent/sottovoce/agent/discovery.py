@@ -110,7 +110,7 @@ class Discovery:
                 learn(source.name, contacts)
             fruitless_queries = 0 if contacts is not None and known_count() else fruitless_queries + 1
             seconds = pause(known_count(), self._full_size, fruitless_queries, self._period, self._rng)
-            failed = f", which failed: {statistics.last_failure}" if statistics.failures else ""
+            failed = f" (the last query failed: {statistics.last_failure})" if statistics.failures else ""
             waits.begin(wait, f"the next query to {source.name}{failed}", seconds)
             await self._sleep(seconds, known_count)
 

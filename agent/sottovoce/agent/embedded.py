@@ -75,8 +75,7 @@ class Agent:
         """Assemble and start the agent.
 
         Raises:
-            SottovoceError: if something is missing, corrupt, expired, unproved or impossible; nothing has been started
-                then.
+            SottovoceError: if something is missing, corrupt, expired, unproved or impossible; nothing has been started.
         """
         if self._task is not None:
             raise UsageError("this agent has already been started; open a new one")

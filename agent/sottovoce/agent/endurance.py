@@ -1,4 +1,4 @@
-"""Restart an agent after faults by assembling it again from its state on the disk, as after a power cut."""
+"""Run an agent, and restart it after faults from its state on disk, as after a power cut."""
 
 import asyncio
 import contextlib
@@ -155,7 +155,7 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
             try:
                 _check_descriptors()
                 code = asyncio.run(Pause(config, fault, pause).wait())
-            except (OSError, MemoryError, RuntimeError) as pause_error:  # no request can be answered meanwhile
+            except (OSError, MemoryError, RuntimeError) as pause_error:  # no request can be answered in the meantime
                 if transient_fault_kind(pause_error, has_worked=True) is None:
                     raise
                 time.sleep(pause)
@@ -172,7 +172,7 @@ def _exit_on_signal(*_: object) -> NoReturn:
 
 
 def _check_descriptors() -> None:
-    """Check that enough file descriptors are free, because a shortage during a start may cause a misleading error.
+    """Check that enough file descriptors are free, because a shortage during startup may cause a misleading error.
 
     Raises:
         OSError: if there are too few.

@@ -56,7 +56,7 @@ class Enroller:
         seeds: first contacts for a new device.
 
     Attributes:
-        joined_node: node id of the admitted device; None before.
+        joined_node: node id of the admitted device; None until then.
         renewal_count: number of renewed certificates.
     """
 

@@ -78,10 +78,10 @@ def build_explanation(config: AgentConfig, spent: LedgerTotals | None) -> dict[s
         "leaves_the_device": config.learner.algorithm.releases,
         "seen_by": {
             "local": statement.threat_model,
-            "pairwise": "one peer sees no more; on a sparse graph, a distant one sees less: `sottovoce privacy views`",
+            "pairwise": "a peer sees no more; on a sparse graph, a distant peer sees less: `sottovoce privacy views`",
             "central": "anyone who sees only the final model learns less; no figure is given for that here",
         },
-        "total": f"{'a day is in no more than ' if is_per_day else ''}{_describe_total(family, statement)}",
+        "total": f"{'a day contributes to at most ' if is_per_day else ''}{_describe_total(family, statement)}",
         "steps": _first_step(family),
         "signal": _signal_and_noise(family),
         "not_covered": list(_NOT_COVERED),

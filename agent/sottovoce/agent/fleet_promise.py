@@ -1,4 +1,4 @@
-"""Privacy promise of all devices in a fleet: set with the fleet, sent in each invitation, stored in each ledger."""
+"""Privacy promise of a fleet's devices: set when the fleet is created, sent in invitations, stored in ledgers."""
 
 from dataclasses import replace
 from pathlib import Path

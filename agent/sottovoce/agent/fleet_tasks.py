@@ -116,7 +116,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], de
 
 
 class FleetTasks:
-    """The part of a device that receives, forwards and activates the fleet's tasks.
+    """One device's handling of the fleet's tasks: receives, forwards and activates them.
 
     Args:
         trust: verifies the fleet's signatures.

@@ -13,7 +13,7 @@ def use_single_arena() -> None:
 
 
 def release_free_memory() -> None:
-    """Return memory that was freed during the start to the operating system."""
+    """Return memory that was freed during startup to the operating system."""
     library = ctypes.CDLL(None)
     if hasattr(library, "malloc_trim"):  # glibc only
         library.malloc_trim(0)

@@ -43,8 +43,7 @@ class Inbox:
         """Apply a message from an authenticated sender, and return the receipt for it.
 
         Raises:
-            MessageRefused: if the message cannot be accepted now, or does not fit the learner; nothing has changed
-                then.
+            MessageRefused: if the message cannot be accepted now, or does not fit the learner; nothing has changed.
         """
         receipt, clock = Receipt(), asyncio.get_running_loop().time
         key = (sender, envelope.incarnation, envelope.sequence)
@@ -76,7 +75,7 @@ class Inbox:
         """Handle the recipient's confirmation of a message, with its reply, if any.
 
         Raises:
-            MessageRefused: if the reply is malformed or does not fit the learner; nothing has changed then.
+            MessageRefused: if the reply is malformed or does not fit the learner; nothing has changed.
         """
         key, clock = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
 

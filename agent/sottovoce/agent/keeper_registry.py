@@ -1,8 +1,9 @@
-"""A device's keepers: a few peers that receive its ledger heads, and are asked for its newest head at every start.
+"""A device's witnesses: a few peers that receive its ledger heads, and are asked for its newest head at startup.
 
-The ledger lists the keepers before anything is charged. A restored copy therefore asks the same peers, and the fleet
-size does not matter. Only peers that have accepted a head are listed, so even if a device stops immediately afterwards,
-the peers that it will ask know its ledger. A keeper that has left the fleet or been unreachable for long is replaced.
+The ledger lists the witnesses before anything is charged. A restored copy therefore asks the same peers, whatever the
+size of the fleet. Only peers that have accepted a head are listed, so even if a device stops immediately afterwards,
+the peers that it will ask know its ledger. A witness that has left the fleet, or was unreachable for three days, is
+replaced.
 """
 
 import asyncio
@@ -20,9 +21,9 @@ KEEPERS = 8
 """Number of keepers. If half of the fleet is unreachable, one device in 256 reaches none of its keepers."""
 
 NOTIFIED_PER_CHARGE = KEEPERS // 2
-"""Number of keepers that are notified after each charge, in turn.
+"""Number of witnesses that are notified after each charge, in rotation.
 
-After the next charge, all keepers have been notified. At a start, all of them are asked.
+After a second charge, all witnesses have been notified. At startup, all of them are asked.
 """
 
 AWAY_SECONDS = 3 * 86_400.0

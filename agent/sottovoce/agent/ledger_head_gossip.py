@@ -62,7 +62,7 @@ class LedgerHeadGossip:
 
     Args:
         identity: identity that signs this device's heads.
-        vault: the vault that has this device's ledger.
+        vault: the vault that contains this device's ledger.
         head_store: store for the latest heads of all devices.
         detector: evaluates the heads that peers know.
         messenger: connection to the peers.
@@ -123,8 +123,8 @@ class LedgerHeadGossip:
     async def wait_for_permission(self) -> bool:
         """Wait until this device may release; return False if the agent stops first.
 
-        The wait ends when enough peers have confirmed that they know no newer head. If nothing had been charged before
-        this start, the same number of keepers must also have acknowledged a head. Once permission has been granted,
+        The wait ends when enough peers have confirmed that they know of no newer head. If nothing had been charged
+        before startup, as many witnesses must also have acknowledged a head. Once permission has been granted,
         later calls do not wait for any peers.
 
         Raises:
@@ -154,7 +154,7 @@ class LedgerHeadGossip:
 
     @property
     def _is_head_stored(self) -> bool:
-        """Whether the next start will find a peer that knows this ledger."""
+        """Whether the device will find a peer that knows this ledger after its next startup."""
         return (
             self.detector.peers_optional
             or self.detector.has_prior_charges

@@ -1,8 +1,8 @@
-"""On-disk store of the latest ledger head reported by each device, which exposes devices restored from a copy.
+"""On-disk store of each device's latest ledger head, used to detect devices restored from a copy.
 
 A head is a signed statement of how much a device's ledger has charged and released. This store is not the only record
-of the device's own spending, so an unreadable store is replaced by a new one. The device can then confirm no peer's
-head until the peers have sent theirs again, and its answers state that.
+of the device's own spending, so an unreadable store is replaced by a new one. Until its peers resend their
+heads, the device cannot confirm any of them, and its answers say so.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ SCHEMA = Schema(
     0x50FF4EAD,
     "a ledger head database",
     (_VERSION_1,),
-    f"move {NAME}, {NAME}-wal and {NAME}-shm away; this device then cannot confirm other devices' ledger heads "
+    f"move {NAME}, {NAME}-wal and {NAME}-shm aside; this device then cannot confirm other devices' ledger heads "
     "until those devices resend them",
 )
 
@@ -38,7 +38,7 @@ class RecordedHead:
 
     Attributes:
         known: the device's latest head known before this one; None if there was none.
-        is_consistent: whether one ledger can have had the known head and then the new one; others are not stored.
+        is_consistent: whether one ledger can have had the known head and then the new one; otherwise, it is not stored.
     """
 
     known: SignedHead | None
@@ -46,7 +46,7 @@ class RecordedHead:
 
 
 class LedgerHeadStore:
-    """Store for the ledger heads of at most 4096 devices; beyond that, the heads that changed longest ago are dropped.
+    """Store for the ledger heads of at most 4096 devices; beyond that, the least recently changed are dropped.
 
     Args:
         path: path of the file, which is created if missing.
@@ -112,7 +112,7 @@ class LedgerHeadStore:
             protected_owners: devices whose heads are never dropped to make room for others.
 
         Raises:
-            DataError: if the head cannot be written; the file is unchanged then.
+            DataError: if the head cannot be written; the file is unchanged.
         """
         owner, known = head.owner, self.get_head(head.owner)
         if known == head:
@@ -172,7 +172,7 @@ class LedgerHeadStore:
     def _unusable_error(self, error: Exception) -> DataError:
         return DataError(
             f"{self._path}: cannot use the stored ledger heads ({error}); free up disk space and check the "
-            "file's permissions, or move the file away if it is corrupt"
+            "file's permissions, or move the file aside if it is corrupt"
         )
 
 

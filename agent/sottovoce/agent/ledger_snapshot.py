@@ -1,4 +1,4 @@
-"""Read-only snapshot of a ledger for other programs, which leaves the original unchanged.
+"""Read-only snapshot of a ledger for other programs; the original is left unchanged.
 
 When SQLite reads a database, it creates files next to it, and the ledger's own user must be able to write to these
 later. Therefore, if no program has the ledger open, a copy is read instead.

@@ -1,6 +1,6 @@
-"""Links to peers, which resend each share until it is confirmed, and the table that opens and closes them.
+"""Links to peers, and the table that opens and closes them. A link resends each share until it is confirmed.
 
-The pauses between attempts grow. The link also sends this device's ledger head to the peer: at the start, with shares,
+The pauses between attempts grow. The link also sends this device's ledger head to the peer: at startup, with shares,
 and once a minute.
 """
 
@@ -156,9 +156,7 @@ class Link:
             except (DeliveryFailed, MessageRefused) as failure:
                 failures += 1
                 pause = self._note_failure(failure, failures)
-                self._waits.begin(
-                    name, f"the pause before the next attempt to reach {self.peer.address}: {failure}", pause
-                )
+                self._waits.begin(name, f"the next attempt to reach {self.peer.address}: {failure}", pause)
                 await self._sleep(pause)
                 continue
             finally:
@@ -193,7 +191,7 @@ class Link:
         return receipt
 
     def _note_failure(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
-        """Count a failure, log it at most once a minute, and return a random pause in seconds with a doubling bound."""
+        """Count a failure, log it at most once a minute, and return a random pause in seconds; its bound doubles."""
         cause, was_sent = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
         explanation = str(failure)
         self.failures = attempt
@@ -280,7 +278,7 @@ class LinkTable:
             link.retry_now()
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Deliver a message over the link to its recipient; open the link first if only the recipient is known."""
+        """Deliver a message over the link to its recipient; if there is none, open one to a known recipient."""
         recipient = outgoing.recipient
         if self._is_blocked(recipient):
             return

@@ -75,7 +75,7 @@ class Store(Protocol):
             received: a sender with its newest message that was applied or permanently refused, if there is one.
 
         Raises:
-            SottovoceError: if the write failed; the changes may or may not be durable then, so continue only from the
-                state that a new store loads.
+            SottovoceError: if the write failed; the changes may or may not be durable, so continue only from the state
+                that a new store loads.
         """
         ...

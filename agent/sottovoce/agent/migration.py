@@ -1,6 +1,6 @@
 """Migration of a device to a new directory, where it continues from the same ledger; the old ledger is closed for good.
 
-Before the old ledger is ended, the new directory is complete on its disk, except that the new ledger still has a
+Before the old ledger is ended, the new directory is complete on disk, except that the new ledger still has a
 temporary name. The new ledger gets its final name only afterwards. After a power failure at any point, at most one of
 the two ledgers can be used, and running the same command again resumes the move. An entry that costs nothing is added
 to the new ledger. This entry makes its head newer than the head of any copy, so the keepers know the new head from the
@@ -36,7 +36,7 @@ def move(state: Path, target: Path) -> Path:
 
     Raises:
         LedgerError: if the ledger is in use, missing, corrupt or already ended, the target cannot be used, or the disk
-            failed. If the old ledger has not been ended, it continues as before.
+            failed. If the old ledger has not been ended, it remains usable.
     """
     state, target = state.resolve(), target.resolve()
     ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
@@ -60,7 +60,10 @@ def move(state: Path, target: Path) -> Path:
             f"directory. `sottovoce ledger show --state {state}` shows whether the device is still in the old "
             "directory"
         ) from error
-    raise LedgerError(f"{ledger} has already been moved to {ending[1]}, and the copy left here is permanently closed")
+    raise LedgerError(
+        f"{ledger} has already been moved to {ending[1]}, and the copy left here is permanently closed; start the "
+        "device from the new directory"
+    )
 
 
 def _check_target(state: Path, target: Path, draft: Path, owner: str) -> None:

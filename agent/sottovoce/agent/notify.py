@@ -78,4 +78,4 @@ async def notify_while_running(
 
 
 def _do_nothing() -> None:
-    """Do nothing; a job with which to check that the thread responds."""
+    """Do nothing; running this job shows that the thread responds."""

@@ -32,7 +32,7 @@ class ObservedAgent(StatusSource, Protocol):
     trust: Trust
 
     def run_serially(self, operation: Callable[[], list[Action]]) -> Awaitable[None]:
-        """Run an action of the core; only one action runs at a time."""
+        """Run an operation on the core; only one operation runs at a time."""
         ...
 
 
@@ -154,5 +154,5 @@ def _identity_problem(agent: ObservedAgent) -> str:
     if datetime.now(UTC) >= agent.identity.not_after:
         return "this device's certificate has expired; run `sottovoce fleet renew`"
     if agent.identity.node_id in agent.trust.revoked:
-        return "this device is revoked by its fleet"
+        return "this device has been revoked by its fleet"
     return ""

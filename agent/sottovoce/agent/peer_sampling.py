@@ -59,7 +59,7 @@ class AgentHooks:
 
 @dataclass(frozen=True, slots=True)
 class PeerFailures:
-    """Failure record of a peer with which no exchange succeeds.
+    """Record of a peer's consecutive failed exchanges.
 
     Attributes:
         failures: number of consecutive failures.

@@ -83,7 +83,10 @@ class Predictor:
             self._model = build_predictive_model(self._config)
         result = predict(self._model, checked_parameters, prepared_rows, description.classes)
         if not np.isfinite(result).all():
-            raise DataError("a prediction is not finite, because the model has diverged or the features are too large")
+            raise DataError(
+                "a prediction is not finite, because the model has diverged or the features are too large; reduce "
+                "learner.step_size, or check the features"
+            )
         return result
 
 

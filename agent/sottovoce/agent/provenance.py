@@ -1,4 +1,4 @@
-"""Provenance of published records, which are signed with the owner's key and verified with its fleet certificate."""
+"""Provenance of published records: signed with the owner's key, and verified with the fleet's certificate."""
 
 import time
 from collections import OrderedDict
@@ -74,7 +74,7 @@ class SignatureVerifier:
 
 
 class MemberVerifier:
-    """Verifier for the signatures of a secure sum's members: devices of this fleet that are not expired or revoked.
+    """Verifier for the signatures of a secure sum's members: unrevoked devices of this fleet with valid certificates.
 
     Args:
         authority: the fleet's authority.
@@ -149,4 +149,4 @@ class FleetProvenance:
 
 
 def _revocation_error(owner: str) -> MessageRefused:
-    return MessageRefused("revoked", f"device {owner} is revoked by its fleet")
+    return MessageRefused("revoked", f"device {owner} has been revoked by its fleet")

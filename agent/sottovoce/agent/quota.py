@@ -1,6 +1,6 @@
 """Quotas for messages from peers: each peer has a token bucket for each of three resources.
 
-A device of the fleet is known, but it may be faulty or compromised by now. Its messages cost other devices processor
+Every sender is a known device of the fleet, but may be faulty or compromised. Its messages cost other devices processor
 time, memory while they are handled, and disk writes. An honest device sends each neighbour a few shares per period, and
 occasionally its ledger head, views and revocations.
 """

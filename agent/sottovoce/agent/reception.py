@@ -38,7 +38,7 @@ class Reception:
         counters: counters of messages and refusals.
         inbox: applies messages for the learner.
         on_message: called with the sender of each validly signed message.
-        on_failure: called with the error when this device permanently fails on a message.
+        on_failure: called with the error if handling a message fails in a way that must stop this device.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Reception:
             if envelope.payload_type == REVOCATIONS:
                 return await self._revocation_gossip.receive(sender, envelope.payload)
             if self._trust.is_revoked(sender):
-                raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
+                raise MessageRefused("revoked", f"device {sender} has been revoked by its fleet")
             self._on_message(sender)
             if envelope.payload_type in _CURRENT_TYPES:
                 self._tasks.note_task(sender, envelope.task)
@@ -103,8 +103,8 @@ class Reception:
             raise
         if receipt.refused:
             explanation = (
-                "the sender has a different task from this device: the message is not applied, and the sender "
-                "keeps the mass it sent"
+                "the sender's task differs from this device's: the message is not applied, and the sender keeps the "
+                "mass that it sent"
             )
             self._refusals.note(sender, MessageRefused("task", explanation))
         else:

@@ -26,7 +26,7 @@ SCHEMA = Schema(
     0x50FF4EC0,
     "a published record database",
     (_VERSION_1, _VERSION_2),
-    f"move {NAME}, {NAME}-wal and {NAME}-shm away; peers will send the records again",
+    f"move {NAME}, {NAME}-wal and {NAME}-shm aside; peers will send the records again",
 )
 
 

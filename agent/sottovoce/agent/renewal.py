@@ -1,4 +1,4 @@
-"""Certificate renewal while the agent runs: watches the files, and asks an enroller for a new certificate in time."""
+"""Certificate renewal while the agent runs: reloads changed files, and requests a certificate before expiry."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ _NO_STAMP: Stamp = (("", 0, 0, 0),)
 
 
 class Renewal:
-    """A watcher that renews the certificate in time, and reloads a trust when its files on disk change.
+    """A watcher that renews the certificate before it expires, and reloads the identity when its files change.
 
     Args:
         trust: trust that receives each new identity.

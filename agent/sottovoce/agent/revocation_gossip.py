@@ -1,8 +1,8 @@
-"""The fleet's revocation list, which is stored on disk, exchanged among devices, and enforced.
+"""Gossip of the fleet's revocation list: a device stores the list, exchanges it with peers, and enforces it.
 
-A list spreads in two ways. A device with a new list sends it to each linked peer once. In addition, every device asks
-one of its peers in each period which list the peer has, so a device that was switched off or disconnected also receives
-the list. In a fleet that has not revoked any device, this is a request of about 250 bytes per period.
+A list spreads in two ways. A device with a new list sends it to each linked peer once. In addition, once per period,
+every device asks one of its peers which list that peer has, so a device that was switched off or disconnected also
+receives the list. In a fleet that has not revoked any device, this is a request of about 250 bytes per period.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class RevocationGossip:
             await self._exchange_with(random.choice(peers))  # noqa: S311 - the choice of peer is not secret
 
     async def _inform_peers(self) -> None:
-        """Send the list, one by one, to the peers not known to have it; if one does not answer, it is retried later."""
+        """Send the list to each peer not known to have it, one at a time; retry later those that do not answer."""
         for peer in list(self._peers()):
             if not self._stopping and self._gossip.known_version(peer.id) < self.rank:
                 await self._exchange_with(peer)
@@ -198,7 +198,7 @@ class RevocationGossip:
 
         Args:
             revoked: the list.
-            identity: the result of `_identity_under`.
+            identity: the result of `_identity_with_keys`.
 
         Raises:
             IdentityError: if this device is on the list.
@@ -217,7 +217,7 @@ class RevocationGossip:
     def _admit_revoked(self, sender: str) -> None:
         loop = asyncio.get_running_loop()
         if loop.time() - self._notified_at.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
-            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and has already been notified")
+            raise MessageRefused("revoked", f"device {sender} has been revoked by its fleet and was already notified")
         self._notified_at[sender] = loop.time()
         if len(self._notified_at) > _MAX_REMEMBERED:
             self._notified_at.popitem(last=False)

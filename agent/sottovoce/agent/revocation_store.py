@@ -28,7 +28,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
         revoked = decode_list(raw)
     except MessageRefused as error:
         raise IdentityError(
-            f"{source} is an incomplete revocation list ({error}); install it again with `sottovoce fleet revoke "
+            f"{source} is not a valid revocation list ({error}); install it again with `sottovoce fleet revoke "
             "--state DIR --install FILE`"
         ) from error
     revoked.verify(authority)
@@ -52,10 +52,10 @@ def load_revocation_list(state: Path, authority: Authority) -> RevocationList | 
 
 
 def store_revocation_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
-    """Store a verified list in a state directory unless it or a newer list is there; return whether it was stored.
+    """Store a verified list in a state directory unless it has that list or a newer one; return whether it was stored.
 
     Raises:
-        IdentityError: if the list cannot be written, or the present file is corrupt.
+        IdentityError: if the list cannot be written, or the existing file is corrupt.
     """
     stored_list = load_revocation_list(state, authority)
     if stored_list is not None and stored_list.rank >= revoked.rank:

@@ -21,7 +21,7 @@ Health = Literal["well", "behind", "apart"]
 _WAIT = "roll-call"
 _TOTAL_SECONDS, _EACH_SECONDS = 8.0, 3.0
 _MAX_CONCURRENT = 64
-_MAX_ANSWER_BYTES = 1024  # size limit of an answer, in bytes
+_MAX_ANSWER_BYTES = 1024
 _Word = Annotated[str, Meta(max_length=64)]
 
 
@@ -29,7 +29,7 @@ class Condition(Struct, frozen=True):
     """A device's report about itself; fields added by later releases are ignored.
 
     Attributes:
-        release: release of the device's program.
+        release: version of Sottovoce that the device runs.
         epoch: epoch of the fleet task in progress; 0 for none.
         health: health of the device, in one word.
         task: digest of the device's task, in hexadecimal digits.

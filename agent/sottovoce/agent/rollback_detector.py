@@ -6,8 +6,8 @@ A device restored from a copy has lost the record of part of its spending, and a
 the same budget again. The heads that peers know reveal both. Peers can withhold heads, but they cannot forge them.
 
 Once anything has been charged, a peer that does not know the ledger provides no evidence about it. From then on, the
-keepers of the newest head count. The ledger itself lists its keepers, and they know the ledger no matter how large the
-fleet is.
+answers that count are those of the newest head's witnesses. The ledger itself lists its witnesses, and they know the
+ledger no matter how large the fleet is.
 """
 
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ class RollbackDetector:
 
     @property
     def confirmation_count(self) -> int:
-        """Return the number of peers that have reported since this start that they know no newer head."""
+        """Return the number of peers that have reported since startup that they know of no newer head."""
         return len(self._confirmed_by)
 
     @property

@@ -1,4 +1,4 @@
-"""Roster of the fleet, for operators: the devices that one device knows, and their last signs of life."""
+"""Fleet report for operators: the devices that one device knows, and when it last heard from each of them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class RosterSource(Protocol):
 
 
 async def build_roster(agent: RosterSource) -> dict[str, Any]:
-    """Return all devices that this one knows, including itself, JSON-ready. The result contains only public facts."""
+    """Return a JSON-ready report on the devices that this one knows, including itself; it has only public facts."""
     identity, sampling = agent.identity, agent.peer_sampling
     own_entry = _device_entry(
         agent,

@@ -1,4 +1,4 @@
-"""Rotation of a fleet's signing key, authorised by the present key or, if that key is lost, by the spare key."""
+"""Rotation of a fleet's signing key, authorised by the current key or, if that key is lost, by the spare key."""
 
 import time
 from collections.abc import Callable
@@ -25,11 +25,11 @@ from sottovoce.wire.revocation import RevocationList, encode_list
 
 
 def rotate(directory: Path, accept: int) -> Fleet:
-    """Replace a fleet's signing key with a new one, authorised by the present key.
+    """Replace a fleet's signing key with a new one, authorised by the current key.
 
     Args:
-        directory: the fleet's directory, with its present key.
-        accept: seconds for which certificates issued with the present key remain valid.
+        directory: the fleet's directory, with its current key.
+        accept: seconds for which certificates issued with the current key remain valid.
 
     Raises:
         IdentityError: if the directory is corrupt or cannot be written, or there were too many key changes.
@@ -47,14 +47,14 @@ def rotate(directory: Path, accept: int) -> Fleet:
 
 
 def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: int) -> Fleet:
-    """Replace a fleet's signing key with the spare key, without the present key, and create another spare key.
+    """Replace a fleet's signing key with the spare key, without the current key, and create another spare key.
 
     Args:
         directory: the fleet's directory, which is created if it is lost.
         spare: directory of the spare key.
         state: state directory of any device of the fleet, with the fleet's signed documents; needed if the fleet's
             directory is lost.
-        accept: seconds for which certificates issued with the present key remain valid.
+        accept: seconds for which certificates issued with the current key remain valid.
 
     Raises:
         IdentityError: if a file is missing or corrupt, the key is not the spare key, or there were too many key
@@ -125,7 +125,7 @@ def _write_files(
         files[TASK] = structs.replace(task, keys=fleet.changes, signature="").sign(fleet.sign).encoding
     if spare_files:
         if (directory / SPARE).exists() and any((directory / SPARE).iterdir()):
-            raise IdentityError(f"{directory / SPARE} contains a key that would be overwritten; move it away first")
+            raise IdentityError(f"{directory / SPARE} contains a key that would be overwritten; move it aside first")
         make_private_directory(directory / SPARE)
         write_new({directory / SPARE / name: content for name, content in spare_files.items()})
     write_files(directory, files)

@@ -1,6 +1,6 @@
 """The running agent: one asyncio loop that drives the core, the vault, the links and the control socket.
 
-The core has a separate thread, which runs one call at a time, because commits wait for the disk. The vault has another
+The core runs in a thread of its own, one call at a time, because commits wait for the disk. The vault has another
 thread. Any internal failure ends the agent with the exit code of that failure; no failure is ignored.
 """
 
@@ -64,7 +64,7 @@ class Agent:
     Attributes:
         has_worked: whether the agent has reached its working state.
         switching_task: whether the agent has stopped in order to be assembled again with another fleet task.
-        lifecycle_log: log of starts and ends, shared by the successive agents of a process.
+        lifecycle_log: log of starts and stops, shared by the successive agents of a process.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class Agent:
 
     @property
     def identity(self) -> Identity:
-        """This device's identity, with its present certificate."""
+        """This device's identity, with its current certificate."""
         return self.trust.identity
 
     @property
@@ -282,7 +282,7 @@ class Agent:
         return None if contact is None else self._make_peer(contact)
 
     async def _update_mixing_peers(self) -> None:
-        """Give the learner the peers that have this device's task, with which it may mix."""
+        """Give the learner the peers with which it may mix: those that have this device's task."""
         if not self._stopping.is_set():
             await self.run_serially(
                 lambda: self.core.replace_peers(self.tasks.announce_mixing_peers(), self._loop.time())
@@ -300,7 +300,7 @@ class Agent:
                 self._link_table.offer(outgoing)
 
     async def run_serially(self, operation: Callable[[], list[Action]]) -> None:
-        """Run an action of the core, and carry out its effects; only one action runs at a time."""
+        """Run an operation on the core, and carry out the resulting actions; only one operation runs at a time."""
         async with self._core_lock:
             actions = await self._loop.run_in_executor(self._core_thread, lambda: self._update_record_book(operation()))
             self._carry_out(actions)
@@ -389,7 +389,7 @@ class Agent:
         self._stopping.set()
 
     async def _close(self, control: ControlServer) -> None:
-        """Finish work in progress, make everything durable, and close all parts, even if closing one of them fails."""
+        """Finish work in progress, make everything durable, and close all components, even if closing one fails."""
         async with contextlib.AsyncExitStack() as stack:
             for part in (self._store, self.head_gossip, self._book, self.peer_sampling):
                 if part is not None:

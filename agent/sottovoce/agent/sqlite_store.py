@@ -1,4 +1,4 @@
-"""Durable state of a real agent in one SQLite file; every commit is on the disk before the call returns."""
+"""Durable state of an agent in one SQLite file; every commit is on disk before the call returns."""
 
 import sqlite3
 import time
@@ -50,7 +50,7 @@ SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state database",
     (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
-    "move state.db, state.db-wal and state.db-shm away; the device then rejoins without its state, in a new "
+    "move state.db, state.db-wal and state.db-shm aside; the device then rejoins without its state, in a new "
     "incarnation, and keeps its ledger",
 )
 
@@ -198,7 +198,7 @@ class SqliteStore:
             return DataError(f"cannot use {self._path} ({error}); free up disk space and check the file's permissions")
         return DataError(
             f"{self._path}: the agent's state is corrupt ({error}). Move state.db, state.db-wal and state.db-shm "
-            "away and start the agent again; the device then rejoins without its state, in a new incarnation, "
+            "aside and start the agent again; the device then rejoins without its state, in a new incarnation, "
             "and keeps its ledger"
         )
 

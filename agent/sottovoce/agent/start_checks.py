@@ -59,7 +59,7 @@ def find_mismatches(config: AgentConfig) -> list[tuple[str, str]]:
         findings.append(
             (
                 f"data.expected_records is {data.expected_records:g}, but the source has {len(records)} records",
-                "correct it",
+                "set it to the number of records that a device is expected to have",
             )
         )
     if data.bounds is not None and (column := _first_clamped_column(config)) is not None:

@@ -52,7 +52,7 @@ class StatusSource(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """The device's identity, with its present certificate."""
+        """The device's identity, with its current certificate."""
         ...
 
 
@@ -192,7 +192,7 @@ def _describe_limit(spent: LimitSpending) -> dict[str, Any]:
 
 
 def _to_days(seconds: float | None) -> float | None:
-    """Return the days for which the budget lasts at its past rate; None if this is unknown or nothing was spent."""
+    """Convert the time for which the budget lasts at its past rate to days; None if unknown or nothing was spent."""
     return None if seconds is None or not math.isfinite(seconds) else seconds / 86_400
 
 

@@ -51,7 +51,7 @@ class TaskActivator:
             document: the task document, from an untrusted source.
 
         Raises:
-            TaskRefused: if this device does not activate the task, or not yet; nothing has changed.
+            TaskRefused: if the task is refused, or cannot be activated yet; nothing has changed.
             SottovoceError: if it cannot activate the task; nothing has changed.
         """
         task = read_task(document, "this document")
@@ -61,9 +61,7 @@ class TaskActivator:
             raise TaskRefused(str(error)) from error
         current_mandate = self.ledger.mandate
         if current_mandate is not None and task.epoch <= current_mandate.epoch:
-            raise TaskRefused(
-                f"epoch {task.epoch} is over, because this device is already in epoch {current_mandate.epoch}"
-            )
+            raise TaskRefused(f"epoch {task.epoch} has passed: this device is already in epoch {current_mandate.epoch}")
         if self.clock() < task.begins - _EARLY_SECONDS:
             raise TaskRefused("the task has not begun")
         if task.ends is not None and self.clock() >= task.ends:
@@ -93,7 +91,7 @@ class TaskActivator:
 
 
 def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:
-    """Check public facts about the records without reading them, because all devices can see who activates a task.
+    """Check public facts about the records without reading them, because all devices see which ones activate a task.
 
     Raises:
         ConfigError: if the task needs records that differ from the owner's declaration.

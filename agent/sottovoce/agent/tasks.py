@@ -125,7 +125,7 @@ class Tasks:
         """Return the task section of `agent status --json`, with the most common of the other tasks first.
 
         For each of the other tasks, the section contains its digest, the number of devices known to have it, and the
-        differences from this device's task in words; there are none while the document of the task is not known.
+        differences from this device's task in words, which are empty until the task's document is known.
         """
         devices = Counter(report.digest for node, report in self._reports.items() if not self.shares_task_with(node))
         others = [

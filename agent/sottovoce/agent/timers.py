@@ -10,7 +10,7 @@ from sottovoce.observe import RateLimitedLog
 
 
 class Timers:
-    """Named timers; at most one timer of each name exists at a time.
+    """Named timers, at most one per name.
 
     Args:
         waits: record of the waits in progress.
@@ -46,7 +46,7 @@ _sparse_log = RateLimitedLog(_log)
 
 
 def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error that no task is waiting for; see asyncio.loop.set_exception_handler.
+    """Log an error that asyncio could not deliver to any caller; see asyncio.loop.set_exception_handler.
 
     If the system refuses a resource that is requested again later, such as a file descriptor or memory, at most one
     line a minute is logged. Any other error is a defect and is logged with its traceback, at most once a minute for

@@ -95,7 +95,9 @@ def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
 
     plugin = find(TRANSPORT, name, OWN)
     if plugin is None:
-        raise ConfigError(f"transport.use: there is no transport named {name}")
+        raise ConfigError(
+            f"transport.use: no transport is named {name}; install the package that provides it, or remove the name"
+        )
     return plugin, load(plugin, TransportPlugin)
 
 

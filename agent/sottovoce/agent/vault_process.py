@@ -80,7 +80,7 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
 
 
 def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
-    """Serve until stopped; return None if another task was activated, for which the vault must be built again."""
+    """Serve until stopped; return None if another task was activated, so the vault must be rebuilt."""
     path, directory = config.vault.socket, config.vault.directory
     if path is None or directory is None:
         raise ConfigError(f"{file}: vault.socket or vault.directory is missing; set both for a separate vault")
@@ -162,7 +162,7 @@ def _check_readers(path: Path, user: int) -> None:
         if not ancestor.stat().st_mode & required_bit:
             return
     raise ConfigError(
-        f"data.source: {path}: user {user}, from whom the vault must be protected, could read these records; "
+        f"data.source: {path}: the vault must be protected from user {user}, who could read these records; "
         "run chmod o-r on the file, and make the vault's user its owner"
     )
 
@@ -198,9 +198,9 @@ def _check_writers(path: Path, user: int) -> None:
             mode, owner = ancestor.stat().st_mode, ancestor.stat().st_uid
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
-                    f"{ancestor} could be changed by user {user}, from whom the vault must be protected, and {path} "
-                    "could then be replaced; make root or the vault's user the owner, and remove write access "
-                    "for others (chmod go-w)"
+                    f"{ancestor}: the vault must be protected from user {user}, who could change this path and thereby "
+                    f"replace {path}; make root or the vault's user the owner, and remove write access for others "
+                    "(chmod go-w)"
                 )
 
 

@@ -17,7 +17,7 @@ _RETRY_SECONDS = 60.0
 
 
 class VaultQueries:
-    """Queue of queries to the vault; peers store the ledger's new head before an answer is used.
+    """Queue of queries to the vault; the ledger's new head is stored on this device before an answer is used.
 
     Args:
         vault: vault to query.
@@ -47,7 +47,7 @@ class VaultQueries:
         self._lock = asyncio.Lock()
 
     async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
-        """Return the answer, or None if the agent stops or leaves first; the query is then repeated at the next start.
+        """Return the answer, or None if the agent stops or leaves first; the query is repeated at the next startup.
 
         If the task has ended, or the owner does not take part in it, the query is repeated periodically.
 

@@ -119,7 +119,7 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
             family = runnable_family(config)
         check_cell(config)
         if vault.follows != config.follows:
-            vault_mode = "follows a feed" if vault.follows else "follows no feed"
+            vault_mode = "follows a feed" if vault.follows else "does not follow a feed"
             raise PrivacyError(
                 f"{socket}: the vault {vault_mode}, but the agent's configuration differs; use the same [data] and "
                 "[privacy] tables for both, and restart the vault"

@@ -117,7 +117,7 @@ def make_file_throttle(
 def seconds_to_wait(written: int, limit: int, now: float) -> float:
     """Return the seconds until the bytes written today are within the allowance of this UTC day.
 
-    A part of the allowance is available at the start of the day; the rest becomes available evenly over the day.
+    Part of the allowance is available at the start of the day; the rest becomes available evenly over the day.
 
     Args:
         written: bytes written today.

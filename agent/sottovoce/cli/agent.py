@@ -75,7 +75,7 @@ def stop(
     if not reply["handed_over"]:
         raise NetworkError(
             f"the agent has stopped, and {reply['left']}: what was not handed over is stored in {directory} and "
-            "will be sent after the next start"
+            "will be sent after the next startup"
         )
 
 
@@ -110,9 +110,9 @@ def _waiting_lines(reply: dict[str, Any]) -> list[str]:
     for wait in reply["waiting"]:
         remaining = f"{wait['left_s']:.1f} s"
         until = f"next check in {remaining}" if wait["repeats"] else f"at most {remaining} more"
-        waiting.append(f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, {until}")
+        waiting.append(f"waiting for {wait['reason']}: {wait['since_s']:.1f} s so far, {until}")
     failing = [peer for peer in reply["peers"] if peer["failures_in_a_row"]]
-    return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
+    return [*waiting, *(f"cannot reach {peer['address']}: {peer['last_failure']}" for peer in failing)]
 
 
 def _fault_lines(fault: dict[str, Any]) -> list[str]:
@@ -188,7 +188,7 @@ def _status_lines(reply: dict[str, Any]) -> list[str]:
     person = [f"person   {describe_person_promise(promise, privacy['unit'])}" for promise in promises]
     days = [f"days     {_describe_last_day(reply['last_window'])}"] if "last_window" in reply else []
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
-    alarm = [f"ALARM    another device uses this device's identity: detected {duplicates} times"] if duplicates else []
+    alarm = [f"ALARM    another device is using this device's identity: seen {duplicates} times"] if duplicates else []
     return [
         *alarm,
         *trouble,

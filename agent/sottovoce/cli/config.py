@@ -33,8 +33,8 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
             errors.append(error)
     if errors:
         raise type(errors[0])("\n".join(str(error) for error in errors))
-    for doubt, remedy in find_mismatches(settings):
-        typer.echo(f"sottovoce: warning: {doubt}: {remedy}", err=True)
+    for mismatch, remedy in find_mismatches(settings):
+        typer.echo(f"sottovoce: warning: {mismatch}: {remedy}", err=True)
     try:
         check_state(settings.agent.state)
     except IdentityError as error:

@@ -54,10 +54,10 @@ def _find_page(pages: dict[str, Path], requested: str) -> Path:
         return matches[0]
     if matches:
         names = ", ".join(page_name for page_name, path in pages.items() if path in matches)
-        raise UsageError(f"{requested}: multiple pages match: {names}")
+        raise UsageError(f"{requested}: several pages match; choose one of {names}")
     similar = suggestion(name, pages) or suggestion(name, [page_name.rpartition("/")[2] for page_name in pages])
     hint = f"; did you mean {similar}?" if similar else ";"
-    raise UsageError(f"{requested}: no such page{hint} `sottovoce docs` lists them")
+    raise UsageError(f"{requested}: no such page{hint} `sottovoce docs` lists all pages")
 
 
 def _list_pages(pages: dict[str, Path], words: list[str]) -> None:

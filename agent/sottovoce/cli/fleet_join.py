@@ -110,7 +110,7 @@ def _print_broker_settings(state: Path) -> None:
 
     broker = read_seeds(state).broker
     if broker is not None:
-        typer.echo('the fleet has a broker; to use it, [transport] use = ["mqtt"] or ["grpc", "mqtt"], and', err=True)
+        typer.echo('to use the fleet\'s broker, set [transport] use = ["mqtt"] or ["grpc", "mqtt"], and', err=True)
         typer.echo(f'[transport.mqtt] url = "{broker.url}" and realm = "{broker.realm}"', err=True)
 
 

@@ -96,7 +96,7 @@ def _read_rows(manifest: Path) -> list[dict[str, str]]:
 
     try:
         if manifest.stat().st_size > _MAX_BYTES:
-            raise UsageError(f"{manifest} is too large for a device list")
+            raise UsageError(f"{manifest} is too large for a device list; the limit is {_MAX_BYTES} bytes")
         reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
         records = list(reader)
     except (OSError, UnicodeError, csv.Error) as error:

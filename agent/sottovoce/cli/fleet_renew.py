@@ -81,7 +81,7 @@ def _sign_request(fleet: Path, sign: Path, out: Path, valid: str | None) -> None
     from sottovoce.identity.files import read, write_new
 
     write_new({out: _renew_certificate(fleet, read(sign), sign, valid)})
-    typer.echo(f"{out}: public; on the device: sottovoce fleet renew --state DIR --install {out.name}")
+    typer.echo(f"{out}: this file is public; install it with `sottovoce fleet renew --state DIR --install {out.name}`")
 
 
 def _install(state: Path, install: Path) -> None:
@@ -160,7 +160,6 @@ def rotate(
     from sottovoce.agent.rotation import rotate as rotate_by_current
     from sottovoce.agent.rotation import rotate_by_spare
     from sottovoce.cli.fleet_options import parse_duration
-    from sottovoce.errors import UsageError
     from sottovoce.identity.fleet import SPARE
 
     if state is not None and spare is None:

@@ -89,7 +89,7 @@ def _judge_device(
         return "heard", reason or "reachable only through a broker, and not mentioned by any device; see `agent status`"
     if by_broker and device["heard_s"] <= _HORIZON_PERIODS * fleet["period_s"]:
         return "heard", reason
-    return "silent", reason or "not mentioned by any device for longer than devices forward news"
+    return "silent", reason or "not mentioned by any device within the time for which devices forward records"
 
 
 def _lines(fleet: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Output of several commands: files checked before a long run, sanitised text, and lines about other tasks."""
+"""Output helpers shared by several commands: output files, sanitised text, and lines about other tasks."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def write_text_file(option: str, path: Path, text: str) -> None:
-    """Write a text followed by a line ending.
+    """Write text to a file, followed by a newline.
 
     Raises:
         UsageError: if the file cannot be written.

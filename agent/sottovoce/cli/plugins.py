@@ -31,7 +31,7 @@ def run_plugins(
         ]
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     elif not plugins:
-        typer.echo("no package provides a plug-in; docs/how-to/plug-ins.md explains how a package does")
+        typer.echo("no installed package provides a plug-in; docs/how-to/plug-ins.md explains how to write one")
     else:
         width = max(len(plugin.kind) for plugin in plugins), max(len(plugin.name) for plugin in plugins)
         for plugin in plugins:

@@ -52,7 +52,7 @@ def dossier(
     config: Annotated[Path, typer.Option("--config", help="The device's configuration file.")],
     out: Annotated[Path, typer.Option("--out", help="Directory for dossier.md and dossier.json; created if missing.")],
 ) -> None:
-    """Write a document about a device for an auditor or a data-protection officer."""
+    """Write a device's privacy dossier for an auditor or a data-protection officer."""
     from sottovoce.agent.dossier import build_dossier, render_markdown
     from sottovoce.agent.task_activator import active_configuration
     from sottovoce.cli.privacy_explain import open_ledger

@@ -135,7 +135,8 @@ def _lines(document: dict[str, Any]) -> list[str]:
     elif left["epsilon"] is None:
         lines.append("left          there is no budget, so nothing is promised")
     else:
-        lines.append(f"left          ε = {left['epsilon']:.4g} after {left['charges']} charges, by {left['ledger']}")
+        remaining = f"ε = {left['epsilon']:.4g} after {left['charges']} charges"
+        lines.append(f"left          {remaining}, according to {left['ledger']}")
     if document["all_tasks"] is not None:
         lines.append(f"all tasks     {_joint_cost(document['all_tasks'])}")
     lines += [

@@ -98,6 +98,6 @@ class Devices:
 
 
 def _progress(directory: Path) -> dict[str, Any]:
-    """Return whether the testbed exists, and its harness's newest measurement, made on records that no agent holds."""
+    """Return whether the testbed exists, and its harness's newest measurement on held-out records."""
     measured = lab.load_module("testbed.running", "top --testbed").read_progress(directory)
     return {"exists": directory.is_dir(), "measured": measured}

@@ -105,7 +105,7 @@ def _heading(snapshot: dict[str, Any]) -> Text:
 
 
 def _format_quality(measurement: dict[str, Any]) -> str:
-    """Return the harness's measurement, made on records that no agent holds."""
+    """Return the harness's measurement on held-out records as text."""
     if measurement.get("accuracy_mean") is not None:
         low, high = measurement["accuracy_min"], measurement["accuracy_max"]
         return f"public accuracy {measurement['accuracy_mean']:.3f} ({low:.3f} to {high:.3f})"
@@ -151,7 +151,7 @@ def _waiting_reason(device: Device) -> str:
     if not waits:
         return "nothing"
     wait = waits[0]
-    return f"{wait['reason']}, since {wait['since_s']:.0f} s"
+    return f"{wait['reason']}, for {wait['since_s']:.0f} s"
 
 
 def _budget_bar(device: Device) -> Text:

@@ -80,7 +80,7 @@ def _check_view_key(config: AgentConfig) -> str | None:
 
 
 def _check_echoes(config: AgentConfig) -> str | None:
-    return "ledger.alone = true asks no peers; remove one of the two keys" if config.ledger.alone else None
+    return "no peers are asked, because ledger.alone is true; remove one of the keys" if config.ledger.alone else None
 
 
 _CHECKS = {

@@ -70,13 +70,14 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             )
         for i, value in enumerate(self.values):
             if (value.path is None) == (self.payload == "json"):
-                problem = "missing; set the value's path in the JSON" if value.path is None else "plain has no path"
+                is_missing = value.path is None
+                problem = "missing; set the value's path in the JSON" if is_missing else "a plain payload has no path"
                 raise invalid_key(f"values[{i}].path", problem)
             if defect := _topic_defect(value.topic):
                 raise invalid_key(f"values[{i}].topic", defect)
         for key in ("id", "time"):
             if self.payload == "plain" and getattr(self, key) is not None:
-                raise invalid_key(key, "plain has no path")
+                raise invalid_key(key, "a plain payload has no path; remove this key")
 
     @property
     def placeholders(self) -> list[str]:
@@ -213,15 +214,15 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
                 raise invalid_key(f"{key}.names", f"{defect}, but {value.topic} becomes {topic!r}")
         if meter_format.id is not None and meter.id is None:
             raise invalid_key(
-                f"{key}.id", f"missing: {meter.format} also receives neighbours' meters; set the meter's own number"
+                f"{key}.id", f"missing: {meter.format} messages may come from other meters too; set this meter's number"
             )
         if meter_format.id is None and meter.id is not None:
-            raise invalid_key(f"{key}.id", f"messages of {meter.format} do not identify their meter; remove this key")
+            raise invalid_key(f"{key}.id", f"{meter.format} messages do not identify their meter; remove this key")
         if self.longest_gap(meter) > self.window:
             raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s; choose at most that")
         if meter.time_zone is not None and (meter_format.time is None or meter_format.time_format != "iso8601"):
             raise invalid_key(
-                f"{key}.time_zone", f"messages of {meter.format} have no times without a zone; remove this key"
+                f"{key}.time_zone", f"{meter.format} messages contain no times that lack a zone; remove this key"
             )
         if meter.time_zone is not None and not is_zone(meter.time_zone):
             raise invalid_key(
@@ -232,7 +233,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
                 f"{key}.name", "this name is reserved for the energy that a net meter exports; choose another name"
             )
         if meter.replay and meter_format.time is None:
-            raise invalid_key(f"{key}.replay", f"messages of {meter.format} have no measurement times; remove this key")
+            raise invalid_key(f"{key}.replay", f"{meter.format} messages contain no measurement times; remove this key")
 
     @property
     def file(self) -> Path:

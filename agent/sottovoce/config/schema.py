@@ -51,7 +51,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """`[data]`: the local records, and all public facts about them."""
 
     source: Annotated[str, Meta(description="data SPEC, for example npz:/var/lib/meter/records.npz")]
-    features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns of the feature matrix, public")]
+    features: Annotated[int, Meta(ge=1, le=1_000_000, description="number of columns in the feature matrix; public")]
     classes: Annotated[
         int,
         Meta(
@@ -222,8 +222,8 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Meta(
             ge=1,
             le=1000,
-            description="number of peers that must confirm after each start that they know of no newer ledger of this "
-            "device",
+            description="number of peers that must confirm after each startup that they know of no newer ledger of "
+            "this device",
         ),
     ] = 1
     alone: Annotated[
@@ -325,7 +325,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if unit == "window" and self.data.windows is None:
             raise invalid_key(
                 "data.windows",
-                "missing; declare the first and last window, because it is private which windows have records",
+                "missing; declare the first and last window, because the set of windows that have records is private",
             )
         if unit == "device" and self.data.source.startswith("feed:") and self.data.windows is None:
             raise invalid_key(

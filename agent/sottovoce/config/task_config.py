@@ -1,4 +1,4 @@
-"""Configuration for a signed fleet task, which sets what is learnt, while the device sets everything else."""
+"""Configuration of a device under a signed fleet task: the task sets what is learnt, the device everything else."""
 
 import tomllib
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def read_proposed_task(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
         path: TOML file with `[task]`, `[data]`, `[learner]` and `[privacy]`.
 
     Returns:
-        The tables, and those of purpose, begins, ends and period that are set; times are in seconds of Unix time.
+        The tables, and whichever of purpose, begins, ends and period are set; times are Unix times in seconds.
 
     Raises:
         ConfigError: if the file cannot be read or has errors; the message lists each with line, key and remedy.

@@ -66,7 +66,7 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     password_file: Annotated[Path | None, Meta(description="file with the password, readable only by its owner")] = None
 
     def __post_init__(self) -> None:
-        """Check that the URL is valid, and without TLS only if `plaintext` is set or the broker is on this host."""
+        """Check the URL, which may omit TLS only if `plaintext` is set or the broker is on this host."""
         if self.url is not None and not self.uses_tls and not self.is_local and not self.plaintext:
             raise invalid_key(
                 "url", "without TLS, the broker must be on this host; use mqtts://, or set plaintext = true"
@@ -135,7 +135,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             self._check_plugin(name)
         if unused := [name for name in self.plugins if name not in self.use or name in OWN]:
             raise invalid_key(
-                f"plugins.{unused[0]}", "transport.use lists no such transport of another package; remove this table"
+                f"plugins.{unused[0]}", "transport.use lists no plug-in transport with this name; remove this table"
             )
         if "mqtt" in self.use and self.mqtt.url is None:
             raise invalid_key(

@@ -65,7 +65,7 @@ def _validity(subject: Subject, identity: Identity) -> Finding:
         return problem(expiry, _RENEW, ExitCode.IDENTITY)
     if subject.now > renewal:
         return warning(f"{validity}; renewal has been due since {renewal:%Y-%m-%d}", _RENEW)
-    return ok(f"{validity}; renewal is due from {renewal:%Y-%m-%d} on")
+    return ok(f"{validity}; renewal is due from {renewal:%Y-%m-%d}")
 
 
 _MIB = 2**20
@@ -110,7 +110,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     if log.exists() and (size := log.stat().st_size) > _LARGE_LOG:
         yield warning(
             f"{log}: has grown to {size / _MIB:.0f} MiB",
-            "a program keeps the ledger open for reading, so the log cannot be merged: end that program",
+            "a program keeps the ledger open for reading, so the log cannot be merged: stop that program",
         )
 
 
@@ -126,7 +126,7 @@ def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Bu
         try:
             device = load(state_files(subject.state)[0], check_dates=False).node_id
         except SottovoceError:
-            device = owner  # other checks report faults of the keys
+            device = owner  # other checks report problems with the keys
         yield from refusal_findings(lambda: check_owner(path, owner, device))
     if subject.config is not None:
         configured_budget = required_budget(subject.config)
@@ -136,7 +136,7 @@ def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Bu
 def _remaining_budget(budget: Budget, spending: Spending) -> Finding:
     if budget.epsilon is None or spending.promised_epsilon is None:
         return warning(
-            "nothing is promised: the ledger was created for releases without a proved ε, or has paid for some",
+            "nothing is promised: the ledger was created for releases without a proved ε, or has been charged for some",
             "to obtain a promise, join as a new device with a finite ε and a sound learner",
         )
     remaining = max(0.0, budget.epsilon - spending.budget_epsilon)
@@ -173,12 +173,12 @@ def records(subject: Subject) -> Iterator[Finding]:
     if not readable and has_separate_vault:
         yield ok(f"{path}: readable only by the separate vault")
     elif not readable:
-        yield problem(f"{path}: this user may not read the file", "let the agent's user own it", ExitCode.DATA)
+        yield problem(f"{path}: this user may not read the file", "make the agent's user its owner", ExitCode.DATA)
     else:
         refusals = [*refusal_findings(lambda: load_configured_records(data))]
         yield from refusals
         if not refusals:
-            yield from (warning(doubt, remedy) for doubt, remedy in find_mismatches(subject.config))
+            yield from (warning(mismatch, remedy) for mismatch, remedy in find_mismatches(subject.config))
     if readable and mode & _OTHER_USERS:
         yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
     elif readable:
@@ -244,7 +244,7 @@ def agent(subject: Subject) -> Iterator[Finding]:
         )
     if status["membership"].get("duplicates", 0) + status["transport"]["duplicates"]:
         yield problem(
-            "another device uses this device's identity",
+            "another device is using this device's identity",
             "stop both devices; docs/how-to/enrol.md explains which one may continue",
             ExitCode.IDENTITY,
         )
@@ -273,6 +273,6 @@ def _no_answer_finding(subject: Subject) -> Finding:
     if subject.state is not None and (subject.state / _SOCKET).exists():
         return warning(
             "the agent's socket exists, but no agent responds; it was killed or is stuck",
-            f"if its process is still running, end it; then {start}",
+            f"if its process is still running, kill it; then {start}",
         )
     return warning("none is running", start)

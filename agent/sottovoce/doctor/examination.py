@@ -16,7 +16,7 @@ SCHEMA = "sottovoce.doctor/1"
 
 
 def _feed(subject: Subject) -> Iterable[Finding]:
-    """Check the home's feed by the package that runs it, which is imported by name because no device depends on it."""
+    """Check the feed with the home package, which is imported by name because no device depends on it."""
     check: Callable[[Subject], Iterable[Finding]] = import_module("sottovoce_home.doctor").check_feed
     return check(subject)
 

@@ -35,10 +35,12 @@ class Finding:
 _REMEDIES = {
     ExitCode.CONFIGURATION: "follow the message; `sottovoce config schema` and docs/reference/configuration.md list "
     "every key",
-    ExitCode.DATA: "repair the file in the message; docs/reference/exit-codes/4.md lists files that may be moved away",
+    ExitCode.DATA: "repair the file named in the message; docs/reference/exit-codes/4.md lists files that may be moved "
+    "aside",
     ExitCode.PRIVACY: "leave the ledger unchanged, and read docs/reference/exit-codes/5.md before restoring anything",
     ExitCode.IDENTITY: "restore or correct the file as described; see docs/reference/exit-codes/6.md",
-    ExitCode.NETWORK: "correct the address, or start what should answer there; see docs/reference/exit-codes/7.md",
+    ExitCode.NETWORK: "correct the address, or start the program that should listen there; see "
+    "docs/reference/exit-codes/7.md",
 }
 
 
@@ -48,12 +50,12 @@ def ok(what: str) -> Finding:
 
 
 def warning(what: str, remedy: str) -> Finding:
-    """Return a finding that does not stop the device but needs attention."""
+    """Return a finding about something that does not stop the device but needs attention."""
     return Finding(Level.WARNING, what, remedy)
 
 
 def problem(what: str, remedy: str, code: ExitCode) -> Finding:
-    """Return a finding that stops the device."""
+    """Return a finding about a problem that stops the device."""
     return Finding(Level.PROBLEM, what, remedy, code)
 
 

@@ -38,7 +38,7 @@ def machine(
     summary = f"Python {platform.python_version()} on {processor}, {platform.system()}"
     if not is_64_bit:
         yield warning(
-            f"{summary}, 32 bit",
+            f"{summary}, 32-bit",
             "install a 64-bit system: Sottovoce's dependencies are not packaged for 32-bit systems",
         )
     elif processor not in _TESTED_PROCESSORS:
@@ -149,23 +149,23 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
         subject: the device.
         root: directory that contains /proc and /sys.
     """
-    amounts = {"of the machine": available_memory(root), "of this control group": allowed_memory(root)}
+    amounts = {"on this machine": available_memory(root), "in this control group": allowed_memory(root)}
     known_amounts = {source: amount for source, amount in amounts.items() if amount is not None}
     if not known_amounts:
-        yield ok("the amount is unknown on this system")
+        yield ok("this system does not report how much memory is free")
         return
     source, amount = min(known_amounts.items(), key=lambda item: item[1])
-    summary = f"{amount / _MIB:,.0f} MiB {source} left"
+    summary = f"{amount / _MIB:,.0f} MiB left {source}"
     if subject.status is not None:
-        summary += f", in addition to an agent with {subject.status['resources']['rss_mib']:.0f} MiB"
+        summary += f", besides the {subject.status['resources']['rss_mib']:.0f} MiB that the agent uses"
     if subject.status is None and amount < _MIN_BYTES:
         yield problem(
             f"{summary}; an agent requires {_MIN_BYTES // _MIB} MiB",
-            "end other programs, raise the limit (systemd: MemoryMax=), or use a larger machine",
+            "stop other programs, raise the limit (systemd: MemoryMax=), or use a larger machine",
             ExitCode.CONFIGURATION,
         )
     elif amount < (_COMFORTABLE_BYTES if subject.status is None else _MIB * 16):
-        yield warning(summary, "end other programs or raise the limit: an agent that runs out of memory is killed")
+        yield warning(summary, "stop other programs, or raise the limit: an agent that runs out of memory is killed")
     else:
         yield ok(summary)
 
@@ -215,7 +215,7 @@ def _remaining_bytes(limit: Path, used: Path) -> int | None:
 _MIN_FREE_BYTES = 8 * _MIB
 _BYTES_PER_DAY = 64 * _MIB  # maximum that a ledger writes in a day, unless ledger.bytes_per_day is different
 _SLOW_SECONDS = 1.0
-_SPACE_REMEDY = "free up disk space, or move agent.state to a larger one"
+_SPACE_REMEDY = "free up disk space, or move agent.state to a larger disk"
 
 
 def time_write(directory: Path) -> float:
@@ -260,7 +260,7 @@ def disk(
     except OSError as error:
         yield problem(
             f"{state}: cannot write a file there ({error.strerror})",
-            "let the agent's user own the directory; if it already does, free up disk space, or replace the disk",
+            "make the agent's user the directory's owner; if it already is, free up disk space, or replace the disk",
             ExitCode.DATA,
         )
         return

@@ -57,7 +57,9 @@ def broker_tls_context(section: MqttSection, state: Path) -> ssl.SSLContext | No
         context = ssl.create_default_context(cafile=authority)
         context.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
     except OSError as error:
-        raise ConfigError(f"transport.mqtt.ca: {authority} or the device's certificate cannot be used") from error
+        raise ConfigError(
+            f"transport.mqtt.ca: cannot load {authority} and the device's certificate: {error}"
+        ) from error
     return context
 
 
@@ -99,7 +101,7 @@ def find_connection_error(
                 return _server_refusal(connection)
     except ssl.SSLError as error:  # handled first, because some of these errors are also ValueErrors
         return _describe_error(error)
-    except (socket.gaierror, ValueError):  # the name cannot be resolved
+    except (socket.gaierror, ValueError):
         return "the host name cannot be resolved"
     except TimeoutError:
         return f"no answer within {_CONNECT_SECONDS:g} s"

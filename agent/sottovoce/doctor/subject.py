@@ -75,7 +75,7 @@ def configuration(subject: Subject) -> Iterator[Finding]:
     try:
         owner, is_file = _user_name(subject.state.stat().st_uid), subject.state.is_file()
     except PermissionError:
-        owner, is_file = "AGENT'S-USER", False
+        owner, is_file = "AGENT_USER", False
     except OSError:
         owner, is_file = "", True
     if subject.config is not None:
