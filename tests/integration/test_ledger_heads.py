@@ -111,7 +111,7 @@ def test_without_an_answer_the_device_waits_and_states_the_reason(fleet: Fleet, 
         output = sottovoce("agent", "status", "--state", device.state, "--why").stdout
         assert "next check in" in output
         assert "ledger.alone" not in output, "it has a contact"
-        assert "not reached" in output
+        assert "cannot reach" in output
         assert "nothing listens there" in output
         assert (agent.status()["steps_done"], spending(device).charges) == (0, 0)
         began = time.monotonic()

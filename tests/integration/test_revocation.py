@@ -119,7 +119,7 @@ def test_a_returning_revoked_device_is_refused_by_name_and_given_the_reason(auth
         before = {**agent.facts(), "cycle": 0}
         for kind, payload in (("push-sum-share/1", None), ("ledger-head/1", encode_heads(Heads(None, None)))):
             outcome = attacker.deliver(attacker.envelope(sequence=2, payload_type=kind, payload=payload))
-            assert outcome.details == f"revoked: device {rogue.id} is revoked by its fleet"
+            assert outcome.details == f"revoked: device {rogue.id} has been revoked by its fleet"
         question = encode_revocations(Revocations(0, None))
         asking = attacker.envelope(sequence=3, payload_type=REVOCATIONS, payload=question)
         assert attacker.raw(asking) == encode_revocations(Revocations(1, agent_list(out)))
@@ -153,7 +153,7 @@ def test_a_list_not_signed_by_the_fleet_changes_nothing(authority: Path, fleet: 
         assert version(agent) == 0
         assert not (device.state / NAME).exists()
     file = tmp_path / "forged"
-    for content, words in ((b"nonsense", "is an incomplete revocation list"), (out.read_bytes()[:-1], "revocation")):
+    for content, words in ((b"nonsense", "is not a valid revocation list"), (out.read_bytes()[:-1], "revocation")):
         file.write_bytes(content)
         completed = run_here("fleet", "revoke", "--state", device.state, "--install", file)
         assert completed.code == 6

@@ -112,7 +112,7 @@ def test_killing_all_agents_is_not_a_defect(data: str) -> None:
     arguments = ("--cycles", 20, "--period", 0.1, "--fault", "kill=1@cycle:3")
     completed = sottovoce("testbed", "--data", data, "--agents", 1, *arguments)
     assert completed.returncode == 7
-    assert "no remaining agent has a model" in completed.stderr
+    assert "no surviving agent has a model" in completed.stderr
 
 
 @pytest.fixture

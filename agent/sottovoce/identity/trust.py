@@ -83,7 +83,7 @@ class Trust:
         """
         subject = verify_credential(der, self._identity.authority, now or datetime.now(UTC))
         if self.is_revoked(subject.node_id):
-            raise IdentityError(f"device {subject.node_id} is revoked by its fleet")
+            raise IdentityError(f"device {subject.node_id} has been revoked by its fleet")
         return subject
 
     def is_revoked(self, node_id: str) -> bool:

@@ -85,7 +85,7 @@ async def test_sources_are_searched_in_parallel() -> None:
     assert rig.learnt["mqtt"][0] == [SOMEBODY]
     assert set(rig.learnt) == {"mqtt"}
     assert waiting["source:dns"] == "contacts from dns"
-    assert waiting["source:mdns"] == "the next query to mdns, which failed: no network"
+    assert waiting["source:mdns"] == "the next query to mdns (the last query failed: no network)"
 
 
 async def test_a_failure_is_reported_once_a_minute_and_cleared_by_a_success(

@@ -57,7 +57,7 @@ def test_a_following_vault_and_a_non_following_agent_do_not_match(
     vault = make_vault(there, family, Ledger.in_memory("meter-17", budget))
     identity: Any = SimpleNamespace(node_id="meter-17")
     with serve_vault(make_served(vault, "meter-17", budget), tmp_path / "v.sock"):
-        does = "follows a feed" if turned else "follows no feed"
+        does = "follows a feed" if turned else "does not follow a feed"
         with pytest.raises(PrivacyError, match=f"the vault {does}, but the agent's configuration differs"):
             open_remote_vault(here, identity, Waits())
         open_remote_vault(there, identity, Waits()).vault.close()

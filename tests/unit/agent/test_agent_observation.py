@@ -78,7 +78,7 @@ def test_a_device_is_ready_while_one_transport_is_up() -> None:
 
 def test_a_device_is_not_ready_without_identity_or_vault() -> None:
     assert readiness(agent(days=-1))["identity"] == "this device's certificate has expired; run `sottovoce fleet renew`"
-    assert readiness(agent(revoked=frozenset({ID})))["identity"] == "this device is revoked by its fleet"
+    assert readiness(agent(revoked=frozenset({ID})))["identity"] == "this device has been revoked by its fleet"
     waits = Waits()
     waits.begin("vault-process", "the vault's process to answer", 60.0)
     assert readiness(agent(waits=waits))["ledger"] == "the vault process is not responding"

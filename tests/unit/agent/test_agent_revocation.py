@@ -195,5 +195,5 @@ def test_each_list_contains_all_earlier_revocations(fleet: Fleet, tmp_path: Path
     assert (second.version, second.node_ids) == (2, tuple(sorted((one.id, two.id))))
     second.verify(fleet.authority)
     (tmp_path / "authority" / "revoked").write_bytes(b"x")
-    with pytest.raises(IdentityError, match="is an incomplete revocation list"):
+    with pytest.raises(IdentityError, match="is not a valid revocation list"):
         make_list(fleet, tmp_path, one)

@@ -31,7 +31,7 @@ def test_why_names_unreachable_contacts_and_endless_waits() -> None:
         {"address": "y:2", "failures_in_a_row": 3, "last_failure": "of another fleet"},
     ]
     assert _waiting_lines({"waiting": waits, "peers": peers}) == [
-        "waiting for a peer: since 1.0 s, at most 2.0 s more",
-        "waiting for an echo: since 1.0 s, next check in 60.0 s",
-        "not reached y:2: of another fleet",
+        "waiting for a peer: 1.0 s so far, at most 2.0 s more",
+        "waiting for an echo: 1.0 s so far, next check in 60.0 s",
+        "cannot reach y:2: of another fleet",
     ]

@@ -149,7 +149,7 @@ def test_a_corrupt_state_stops_the_agent_and_is_never_replaced(tmp_path: Path, k
     path = tmp_path / "state.db"
     corrupt_database(path, kind)
     remaining = path.read_bytes()
-    with pytest.raises(DataError, match=r"Move state\.db, state\.db-wal and state\.db-shm away"):
+    with pytest.raises(DataError, match=r"Move state\.db, state\.db-wal and state\.db-shm aside"):
         _load_state(tmp_path)
     assert path.read_bytes() == remaining
 
@@ -167,7 +167,7 @@ def test_another_model_s_state_is_reported(tmp_path: Path) -> None:
     state = replace(make_state(), numerator=np.zeros(4, dtype=np.int64))
     store.commit(state, [], [], None)
     store.close()
-    with pytest.raises(DataError, match=r"has a model of 4 parameters, but the configuration needs 3; restore the"):
+    with pytest.raises(DataError, match=r"the saved model has 4 parameters, but the configured model has 3; restore the"):
         _load_state(tmp_path)
 
 

@@ -29,13 +29,13 @@ def test_inputs_that_another_user_could_change_are_refused(tmp_path: Path) -> No
     file.touch(0o600)
     name.symlink_to(file)
     vault_process._check_writers(name, other)
-    with pytest.raises(ConfigError, match=f"could be changed by user {mine}, from whom the vault must be protected"):
+    with pytest.raises(ConfigError, match=f"the vault must be protected from user {mine}, who could change this path"):
         vault_process._check_writers(name, mine)
     for path in (file, directory, directory.parent):
         before = path.stat().st_mode & 0o777
         for loose in (0o020, 0o002):
             path.chmod(before | loose)
-            with pytest.raises(ConfigError, match=rf"/{path.name} could be changed by user {other}, .* \(chmod go-w\)"):
+            with pytest.raises(ConfigError, match=rf"/{path.name}: the vault must be protected from user {other}, who could .* \(chmod go-w\)"):
                 vault_process._check_writers(name, other)
         path.chmod(before)
     directory.chmod(0o1777)

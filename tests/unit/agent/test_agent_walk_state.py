@@ -63,7 +63,7 @@ def test_another_model_s_state_is_reported(tmp_path: Path, held: bool) -> None:
     walks = (Walk(np.zeros((2, 4)), 0),) if held else ()
     parameters = state.parameters if held else np.zeros((2, 4))
     store.commit(replace(state, parameters=parameters, walks=walks), [], [], None)
-    with pytest.raises(DataError, match="a model of 8 parameters, but the configuration needs 6"):
+    with pytest.raises(DataError, match="model has 8 parameters, but the configured model has 6"):
         store.load()
     store.close()
 

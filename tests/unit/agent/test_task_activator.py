@@ -102,7 +102,7 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_an_older_or_equal_epoch_is_refused(bench: Bench, epoch: int) -> None:
     bench.activate(bench.sign_task(2))
-    with pytest.raises(TaskRefused, match=f"epoch {epoch} is over, because this device is already in epoch 2"):
+    with pytest.raises(TaskRefused, match=f"epoch {epoch} has passed: this device is already in epoch 2"):
         bench.activate(bench.sign_task(epoch))
 
 

@@ -123,7 +123,7 @@ def test_4_data_that_contradict_the_configuration(device: Device) -> None:
 def test_4_unreadable_state(device: Device) -> None:
     state = device.state / "state.db"
     state.write_bytes(b"\0" * 8192)
-    assert_ended(run(device), ExitCode.DATA, f"{state}", "Move state.db, state.db-wal and state.db-shm away")
+    assert_ended(run(device), ExitCode.DATA, f"{state}", "Move state.db, state.db-wal and state.db-shm aside")
 
 
 def test_5_ledger_missing(device: Device) -> None:

@@ -27,11 +27,11 @@ def _terms(learner: dict[str, Any], classes: int = 10, **privacy: Any) -> Any:
 @pytest.mark.parametrize(
     "learner, distance, answers, words",
     [
-        ("pdsl", 2 * 0.5, 3, "the batch gradient is clipped once"),
-        ("dp-cga", 2 * 0.5, 3, "the batch gradient is clipped once"),
+        ("pdsl", 2 * 0.5, 3, "the batch gradient is clipped as a whole"),
+        ("dp-cga", 2 * 0.5, 3, "the batch gradient is clipped as a whole"),
         ("dp-dpsgd", 2 * 0.5 / 20, 1, "nothing is clipped"),
-        ("muffliato", 2 * 0.5 / 20, 1, "amplification by the network is not claimed"),
-        ("dp-net-fleet", 2 * 0.5 / 20, 2, "a step looks at two"),
+        ("muffliato", 2 * 0.5 / 20, 1, "network amplification is not claimed"),
+        ("dp-net-fleet", 2 * 0.5 / 20, 2, "a step uses two gradients"),
     ],
 )
 @pytest.mark.parametrize("per, share", [("round", 1), ("total", 7)])
@@ -61,9 +61,9 @@ def test_a_convex_model_with_a_public_schedule_and_a_small_ε_is_as_published() 
 @pytest.mark.parametrize(
     "learner, classes, privacy, words",
     [
-        ({"controller": "deep-q"}, 2, {}, "the actions are decided from losses without noise"),
-        ({"regularisation": 0.01}, 2, {}, "the theorem is for one model"),
-        ({"model": "logistic"}, 10, {}, "the theorem is for one model"),
+        ({"controller": "deep-q"}, 2, {}, "the actions are chosen from noise-free losses"),
+        ({"regularisation": 0.01}, 2, {}, "the theorem covers a single model"),
+        ({"model": "logistic"}, 10, {}, "the theorem covers a single model"),
         ({"model": "softmax"}, 10, {"epsilon": 20.0}, "above 9.75 is under-protected"),
     ],
 )
@@ -81,4 +81,4 @@ def test_with_replacement_charges_five_visits_and_is_refuted() -> None:
     assert isinstance(terms, PublishedTerms)
     assert terms.sigma == pytest.approx(2 / 20 * math.sqrt(2 * math.log(6.25 / _DELTA)) / (_EPSILON / 5))
     assert terms.claim.is_refuted
-    assert "i.i.d. draws take some record 15 times" in terms.claim.reason
+    assert "i.i.d. draws select some record 15 times" in terms.claim.reason

@@ -26,7 +26,7 @@ def _machine(root: Path, available: int, groups: str = "", files: dict[str, str]
 def test_low_memory_is_reported(tmp_path: Path, available: int, level: Level) -> None:
     finding = worst_finding(memory(Subject(), _machine(tmp_path, available)))
     assert finding.level is level
-    assert f"{available} MiB of the machine" in finding.what
+    assert f"{available} MiB left on this machine" in finding.what
 
 
 def test_a_running_agent_already_has_its_memory(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_the_tightest_control_group_counts_even_if_it_is_an_outer_one(tmp_path: 
     root = _machine(tmp_path, 4000, "0::/a/b\n", files)
     assert allowed_memory(root) == 50 * _MIB
     finding = worst_finding(memory(Subject(), root))
-    assert (finding.level, "50 MiB of this control group" in finding.what) == (Level.PROBLEM, True)
+    assert (finding.level, "50 MiB left in this control group" in finding.what) == (Level.PROBLEM, True)
 
 
 def test_control_groups_version_1(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_trust_notifies_subscribers_and_keeps_its_device(fleet: Fleet, device:
     assert trust.verify(other.certificate_der).node_id == other.node_id
     trust.revoke([other.node_id])
     assert trust.is_revoked(other.node_id)
-    with pytest.raises(IdentityError, match="is revoked by its fleet"):
+    with pytest.raises(IdentityError, match="has been revoked by its fleet"):
         trust.verify(other.certificate_der)
     assert trust.authenticate(other.tls_cert_pem) == other.node_id, "so it can receive the reason"
     with pytest.raises(IdentityError, match="restart the agent if this is intended"):

@@ -224,7 +224,7 @@ def test_neither_key_nor_list_ever_changes(path: Path, statement: str) -> None:
 
 def test_records_without_numbers_are_not_read_unit_by_unit() -> None:
     assert draw_records(3).select_units(EVERY).features.shape == (3, FEATURES)
-    with pytest.raises(InternalError, match="without numbers"):
+    with pytest.raises(InternalError, match="without units"):
         draw_records(3).select_units(Units(((0, 1),)))
 
 

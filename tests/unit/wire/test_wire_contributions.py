@@ -112,7 +112,7 @@ def test_a_state_is_the_same_after_a_restart() -> None:
 
 def test_another_model_s_state_is_named_and_a_push_sum_state_restarts_from_the_ledger() -> None:
     raw = ContributionsCodec(mixer(3)).encode(mixer(3).fresh())
-    with pytest.raises(OtherModel, match="a model of 3 parameters, but the configuration needs 4"):
+    with pytest.raises(OtherModel, match="model has 3 parameters, but the configured model has 4"):
         ContributionsCodec(mixer(4)).decode(raw)
     share = state_pb2.PushSumState(weight=2**40, cycle=3)
     state = ContributionsCodec(mixer(3)).decode(share.SerializeToString())
