@@ -95,7 +95,7 @@ def make_options(mixing: str, period: float) -> Options:
         topology="exponential",
         seed=0,
         faults=Faults(),
-        fault_words=[],
+        fault_specs=[],
         settings={"learner.steps": 100_000, "learner.mixing": mixing},
     )
 

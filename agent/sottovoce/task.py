@@ -15,7 +15,7 @@ from msgspec import DecodeError, json
 LARGEST = 2**14
 """Maximum document size in bytes."""
 
-LARGEST_SIGNED = 2**16
+MAX_SIGNED_TASK_BYTES = 2**16
 """Maximum size in bytes of a signed fleet task, whose configuration tables are used to create documents."""
 
 _MAX_SHOWN = 60  # characters of a value shown in a message

@@ -32,7 +32,7 @@ _REFUSALS = {
 _FIRST_ERROR_CODE = 0x80
 
 
-class BrokerRefuses(NetworkError):
+class BrokerRefused(NetworkError):
     """Error raised when the broker refuses this client; retrying does not help until the configuration changes."""
 
 
@@ -128,7 +128,7 @@ async def open_session(
         on_drop: called each time that the oldest waiting message is dropped because the queue is full.
 
     Raises:
-        BrokerRefuses: if the broker refuses this client or one of its subscriptions.
+        BrokerRefused: if the broker refuses this client or one of its subscriptions.
         NetworkError: if the broker cannot be reached, or does not answer.
     """
     client = aiomqtt.Client(
@@ -157,7 +157,7 @@ async def open_session(
             for topic_filter in filters:
                 granted = await client.subscribe(topic_filter, qos=1)
                 if any(_reason_number(code) >= _FIRST_ERROR_CODE for code in granted):
-                    raise BrokerRefuses(
+                    raise BrokerRefused(
                         f"this user is not authorised to subscribe to {topic_filter}; check the broker's access rules"
                     )
         except aiomqtt.MqttError as error:
@@ -205,7 +205,7 @@ def _connect_properties() -> Properties:
 
 def _raise_refusal(error: aiomqtt.MqttError) -> NoReturn:
     if isinstance(error, aiomqtt.MqttCodeError) and (code := _reason_number(error.rc)) in _REFUSALS:
-        raise BrokerRefuses(f"the broker refused the connection: {_REFUSALS[code]}") from error
+        raise BrokerRefused(f"the broker refused the connection: {_REFUSALS[code]}") from error
     raise _unreachable_error(error) from error
 
 

@@ -7,7 +7,7 @@ LONGEST = 120.0
 _random = secrets.SystemRandom()
 
 
-class Pauses:
+class Backoff:
     """Random pauses, each between the shortest pause and a bound that doubles until it reaches the longest pause."""
 
     def __init__(self) -> None:

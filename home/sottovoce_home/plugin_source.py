@@ -9,7 +9,7 @@ from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.errors import ConfigError
 from sottovoce.plugins import METER_SOURCE, Plugin, await_guarded, find, guarded, load
 
-from sottovoce_home.pauses import Pauses
+from sottovoce_home.pauses import Backoff
 
 _log = logging.getLogger("sottovoce.home.plugin_source")
 _AWAY = (OSError, EOFError)
@@ -44,7 +44,7 @@ class PluginSource:
         Raises:
             PluginError: if the source's package is broken.
         """
-        pauses = Pauses()
+        pauses = Backoff()
         while True:
             connected = False
             try:

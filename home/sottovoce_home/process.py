@@ -12,11 +12,11 @@ from sottovoce.concurrency import cancel_and_wait
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
-from sottovoce_home.broker import BrokerRefuses, BrokerSettings, Session, Will, open_session
+from sottovoce_home.broker import BrokerRefused, BrokerSettings, Session, Will, open_session
 from sottovoce_home.listener import Listener
 from sottovoce_home.meters import Meter
 from sottovoce_home.panel import Panel
-from sottovoce_home.pauses import Pauses
+from sottovoce_home.pauses import Backoff
 from sottovoce_home.plugin_source import PluginSource
 from sottovoce_home.sources import broker_settings, build_sources
 from sottovoce_home.store import WindowStore
@@ -135,10 +135,10 @@ class _BrokerConnection:
         """Serve one session after another until cancelled, and reconnect after network errors.
 
         Raises:
-            BrokerRefuses: if the broker refuses this client, and has never accepted it before.
+            BrokerRefused: if the broker refuses this client, and has never accepted it before.
             DataError: if the disk is full or failing.
         """
-        pauses, was_accepted = Pauses(), False
+        pauses, was_accepted = Backoff(), False
         while True:
             began = time.monotonic()
             try:
@@ -147,7 +147,7 @@ class _BrokerConnection:
                     _log.info("ready broker=%s:%d", self._settings.host, self._settings.port)
                     await self._serve_session(connection)
             except NetworkError as error:
-                if isinstance(error, BrokerRefuses) and not was_accepted:
+                if isinstance(error, BrokerRefused) and not was_accepted:
                     raise
                 if time.monotonic() - began > _STABLE_SECONDS:
                     pauses.reset()

@@ -19,7 +19,14 @@ from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.masks import centre_values, pair_mask, unpack_values
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.shares import Combiner
-from sottovoce.secure_sum.statements import Offer, Ready, Stand, Statement, roster_from_offers, round_digest
+from sottovoce.secure_sum.statements import (
+    Offer,
+    Ready,
+    Statement,
+    SurvivorConfirmation,
+    roster_from_offers,
+    round_digest,
+)
 from sottovoce.vault import Ledger
 
 from tests.cells.enrolled import Enrolled
@@ -215,7 +222,9 @@ def opens_two_sets() -> str | None:
     sum_round = Round.called(fleet(8)).join().mask()
     first = [sum_round.stand(place, range(8)) for place in range(8)]
     revealed = [sum_round.reveal(place, first[:6]) for place in range(6)]
-    false_stands = [signed(sum_round.roster.owners[place], Stand(sum_round.h, tuple(range(7)))) for place in range(6)]
+    false_stands = [
+        signed(sum_round.roster.owners[place], SurvivorConfirmation(sum_round.h, tuple(range(7)))) for place in range(6)
+    ]
     try:
         more = [sum_round.reveal(place, false_stands) for place in range(6)]
     except SaidNo:
@@ -264,7 +273,10 @@ def forges_stands() -> str | None:
 def stands_of_another_round() -> str | None:
     sum_round = Round.called(fleet(8)).join().mask()
     sum_round.stand(0, range(8))
-    others = [signed(owner, Stand(sha256(b"other").digest(), tuple(range(8)))) for owner in sum_round.roster.owners]
+    others = [
+        signed(owner, SurvivorConfirmation(sha256(b"other").digest(), tuple(range(8))))
+        for owner in sum_round.roster.owners
+    ]
     return _attempt(lambda: sum_round.reveal(0, others[:6]), "stands of another round opened a sum")
 
 

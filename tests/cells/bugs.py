@@ -12,18 +12,18 @@ from sottovoce.agent.provenance import SignatureVerifier
 from sottovoce.agent.revocation_store import StoredRevocations
 from sottovoce.algorithms.cell.public import gathering, knowledge
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
-from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate
+from sottovoce.algorithms.cell.public.gathering import LeaderUpdate, StatementCollector
 from sottovoce.algorithms.cell.public.knowledge import Knowledge
 from sottovoce.cell import Cell
 from sottovoce.secure_sum import masks, opening, shares, steps
 from sottovoce.secure_sum.opening import VerifiedOpening
 from sottovoce.secure_sum.statements import (
-    Doubt,
-    Knows,
+    Accusation,
     Offer,
     Ready,
+    ResultCommitment,
     Roster,
-    Stand,
+    SurvivorConfirmation,
     decode_body,
     roster_from_offers,
     round_digest,
@@ -52,7 +52,7 @@ def found_by(*attacks: str) -> Callable[[Bug], Bug]:
 def two_sets_signed_in_a_round(patch: pytest.MonkeyPatch) -> None:
     survive = CellMember.survive
 
-    def faulty_survive(self: CellMember, request: steps.Survive) -> Stand:
+    def faulty_survive(self: CellMember, request: steps.Survive) -> SurvivorConfirmation:
         assert self._secrets is not None
         self._secrets.stand = None
         return survive(self, request)
@@ -277,7 +277,7 @@ def survivors_chosen_by_other_members(patch: pytest.MonkeyPatch) -> None:
 
     def faulty_reveal(self: CellMember, request: steps.Reveal) -> steps.Revealed:
         assert self._secrets is not None
-        self._secrets.stand = decode_body(request.stands[0], Stand)
+        self._secrets.stand = decode_body(request.stands[0], SurvivorConfirmation)
         return reveal(self, request)
 
     patch.setattr(CellMember, "reveal", faulty_reveal)
@@ -438,7 +438,7 @@ def nothing_clipped(patch: pytest.MonkeyPatch) -> None:
 def stands_signed_before_the_vector(patch: pytest.MonkeyPatch) -> None:
     survive = CellMember.survive
 
-    def faulty_survive(self: CellMember, request: steps.Survive) -> Stand:
+    def faulty_survive(self: CellMember, request: steps.Survive) -> SurvivorConfirmation:
         secrets = self._secrets
         assert secrets is not None
         if not secrets.is_masked:
@@ -467,7 +467,7 @@ def openings_not_verified(patch: pytest.MonkeyPatch) -> None:
     def faulty_verify_opening(opening: Any, *_: Any) -> VerifiedOpening:
         roster = roster_from_offers(opening.roster)
         h = round_digest(roster.digest, opening.members, opening.roots)
-        return VerifiedOpening(opening, roster, h, decode_body(opening.stands[0], Stand).survivors)
+        return VerifiedOpening(opening, roster, h, decode_body(opening.stands[0], SurvivorConfirmation).survivors)
 
     def faulty_verify_vectors(self: Knowledge, verified: Any, given: Any) -> Any:
         return {verified.roster.owners.index(one.statement.owner): one for one in given}
@@ -480,7 +480,7 @@ def openings_not_verified(patch: pytest.MonkeyPatch) -> None:
 def single_answers_believed(patch: pytest.MonkeyPatch) -> None:
     def faulty_find_agreed_knowledge(self: Knowledge, votes: Any) -> Any:
         one = next(iter(votes.values()))
-        return decode_body(one.statement, Knows), self.decode_numerator(one.numerator)
+        return decode_body(one.statement, ResultCommitment), self.decode_numerator(one.numerator)
 
     patch.setattr(Knowledge, "find_agreed_knowledge", faulty_find_agreed_knowledge)
 
@@ -512,7 +512,7 @@ def lies_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("proposes_many_rounds", "names_two_sets")
 def leaders_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gathering, "_compare_statements", staticmethod(lambda leading, *_: LeaderUpdate(leading)))
+    patch.setattr(StatementCollector, "_compare_statements", staticmethod(lambda leading, *_: LeaderUpdate(leading)))
 
 
 @found_by("accuses_everybody")
@@ -521,7 +521,7 @@ def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
 
     def faulty_record_accusation(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
         state = record_accusation(self, state, sender, statement)
-        doubt = decode_body(statement, Doubt)
+        doubt = decode_body(statement, Accusation)
         return self._strike_off(state, doubt.accused, doubt.why, f"reported by {sender}")
 
     patch.setattr(Dishonesty, "record_accusation", faulty_record_accusation)

@@ -21,8 +21,8 @@ from sottovoce.secure_sum.statements import (
     Offer,
     Ready,
     Roster,
-    Stand,
     Statement,
+    SurvivorConfirmation,
     body_bytes,
     roster_from_offers,
     round_digest,
@@ -39,7 +39,9 @@ class Opened:
     cheaters: tuple[int, ...] = ()
 
 
-A = TypeVar("A", Offer, steps.Sealed, Ready, steps.Unfit, steps.Vector, Stand, steps.Revealed, steps.Ended)
+A = TypeVar(
+    "A", Offer, steps.Sealed, Ready, steps.Unfit, steps.Vector, SurvivorConfirmation, steps.Revealed, steps.Ended
+)
 Floats = NDArray[np.float64]
 
 LEARNER = "average"
@@ -203,7 +205,7 @@ class Round:
         return self
 
     def stand(self, place: int, survivors: Sequence[int]) -> Statement:
-        decoded = self.parties[place].ask(steps.Survive(tuple(survivors)), Stand)
+        decoded = self.parties[place].ask(steps.Survive(tuple(survivors)), SurvivorConfirmation)
         return signed(self.roster.owners[place], decoded)
 
     def reveal(self, place: int, stands: Sequence[Statement]) -> steps.Revealed:

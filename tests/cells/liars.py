@@ -31,17 +31,17 @@ from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import Opening
 from sottovoce.secure_sum.proofs import revealed_digest
 from sottovoce.secure_sum.statements import (
+    Accusation,
     Body,
     Deal,
-    Doubt,
-    Knows,
     Lead,
     Masked,
-    Named,
     Offer,
-    Shown,
-    Stand,
+    ResultCommitment,
+    RevealCommitment,
     Statement,
+    SurvivorConfirmation,
+    SurvivorProposal,
     body_bytes,
     decode_body,
     roster_from_offers,
@@ -83,7 +83,7 @@ class Forger:
         """Make an answer that only this member has signed."""
         raw = numerator.astype("<i8").tobytes()
         members = self._random.randint(1, len(self._names))
-        return Known(self._signed(self._name, Knows(1, members, sha256(raw).digest())), raw)
+        return Known(self._signed(self._name, ResultCommitment(1, members, sha256(raw).digest())), raw)
 
     def vectors(self, want: Want, size: int) -> Vectors:
         """Make up masked vectors, in the names of the requested members."""
@@ -104,7 +104,7 @@ class Forger:
         statements = tuple(replace(one, owner=name) for one, name in zip(offers, names, strict=True))
         roster, members = roster_from_offers(statements), tuple(range(len(names)))
         digests = tuple(self._random.randbytes(32) for _ in members)
-        stand = Stand(round_digest(roster.digest, members, digests), members)
+        stand = SurvivorConfirmation(round_digest(roster.digest, members, digests), members)
         mine = self._signed(self._name, stand)
         owners = [self._name] + [name for name in names if name != self._name]
         stands = tuple(replace(mine, owner=owner) for owner in owners[: self._random.randint(1, len(owners))])
@@ -119,9 +119,11 @@ class Liar(Cells):
         """Handle an event as the shipped code does, then falsify the messages."""
         return self._falsify(*super().on(state, event, now))
 
-    def stepped(self, state: CellState, content: CellAnswer | Refused, now: float) -> tuple[CellState, list[Effect]]:
+    def on_step_answer(
+        self, state: CellState, content: CellAnswer | Refused, now: float
+    ) -> tuple[CellState, list[Effect]]:
         """Handle the vault's answer as the shipped code does, then falsify the messages."""
-        return self._falsify(*super().stepped(state, content, now))
+        return self._falsify(*super().on_step_answer(state, content, now))
 
     def _falsify(self, state: CellState, effects: list[Effect]) -> tuple[CellState, list[Effect]]:
         falsified: list[Effect] = []
@@ -221,7 +223,9 @@ class RevealsFalseShares(Liar):
         revealed = steps.Revealed((first, *content.revealed.seeds[1:]), content.revealed.mask_keys)
         return SharesRevealed(
             revealed,
-            self._sign_without_certificate(Shown(state.round, self._position(state), revealed_digest(revealed))),
+            self._sign_without_certificate(
+                RevealCommitment(state.round, self._position(state), revealed_digest(revealed))
+            ),
         )
 
 
@@ -261,8 +265,8 @@ class NamesTwoSets(Liar):
         """Omit the last survivor, for half of the members."""
         if not isinstance(content, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
             return content
-        named = decode_body(content.statement, Named)
-        return Survived(self._sign_without_certificate(Named(named.round, named.survivors[:-1])))
+        named = decode_body(content.statement, SurvivorProposal)
+        return Survived(self._sign_without_certificate(SurvivorProposal(named.round, named.survivors[:-1])))
 
 
 class TellsFew(Liar):
@@ -281,7 +285,7 @@ class AccusesEverybody(Liar):
         state, effects = super().on(state, event, now)
         if isinstance(event, Timer) and state.cycle <= len(state.peers):
             accused = state.peers[state.cycle - 1]
-            message = CellMessage(Doubted(self._sign(body_bytes(Doubt(accused, "lied")))))
+            message = CellMessage(Doubted(self._sign(body_bytes(Accusation(accused, "lied")))))
             state, more = queue_sends((state, [Send(peer, message) for peer in state.peers if peer != accused]))
             effects = [*effects, *more]
         return state, effects

@@ -19,7 +19,7 @@ from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.statements import Stand
+from sottovoce.secure_sum.statements import SurvivorConfirmation
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.terms.means import MeanTerms
@@ -50,7 +50,7 @@ class Observations:
     seeds: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
     keys: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
 
-    def record_reveal(self, vault: Vault, stand: Stand) -> None:
+    def record_reveal(self, vault: Vault, stand: SurvivorConfirmation) -> None:
         """Record, and check, that a vault has revealed shares for the survivors that it confirmed."""
         assert vault._cell is not None
         secrets = vault._cell.member._secrets
@@ -89,7 +89,7 @@ class ObservedVault:
             verify_signature=provenance.admit,
         )
         self._name, self._seen, self._provenance, self._kind = name, observations, provenance, kind
-        self._stand: Stand | None = None
+        self._stand: SurvivorConfirmation | None = None
         self.start()
 
     def start(self) -> None:
@@ -114,7 +114,7 @@ class ObservedVault:
             decoded = steps.decode_answer(answer.payload)
             if isinstance(decoded, steps.Sealed):
                 assert not self._provenance.revoked & self._roster(), "a revoked device in a roster"
-            elif isinstance(decoded, Stand):
+            elif isinstance(decoded, SurvivorConfirmation):
                 assert self._stand in (None, decoded) or self._stand.round != decoded.round, "stood for two sets"
                 self._stand = decoded
             elif isinstance(decoded, steps.Revealed):

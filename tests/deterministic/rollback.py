@@ -8,7 +8,7 @@ import asyncio
 import random
 from dataclasses import dataclass, field, replace
 
-from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, KeeperRegistry
+from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, WitnessRegistry
 from sottovoce.agent.ledger_head_store import is_consistent
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import LedgerError
@@ -58,7 +58,7 @@ class Device:
         self._links: list[Peer] = []
         self.head = self._current_head()
         self.detector = RollbackDetector(1, peers_optional=False, has_prior_charges=past.charges > 0)
-        self.keeping = KeeperRegistry(past, self.detector, self._tell, str)
+        self.keeping = WitnessRegistry(past, self.detector, self._tell, str)
         self.keeping.attach(lambda: self._links, lambda node: False)
         self._permitted = False
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 import numpy as np
 from sottovoce.algorithms.rounds.public import (
     Algorithm,
+    AnswerRotation,
     DpCga,
     DpDpsgd,
     DpNetFleet,
+    GradientWeighting,
     Muffliato,
     Pdsl,
-    Rationing,
     Rounds,
     RoundsSchedule,
-    Weighing,
 )
 from sottovoce.data import Records
 from sottovoce.kernels.decentralised.shapley import AccuracyGame
@@ -44,9 +44,9 @@ def algorithm(name: str, *, answers: int = 9) -> Algorithm:
     match name:
         case "pdsl":
             game = AccuracyGame(KERNEL, public.features, public.labels)
-            return Pdsl(Rationing(answers), Weighing("exact", game), MOMENTUM)
+            return Pdsl(AnswerRotation(answers), GradientWeighting("exact", game), MOMENTUM)
         case "dp-cga":
-            return DpCga(Rationing(answers), MOMENTUM)
+            return DpCga(AnswerRotation(answers), MOMENTUM)
         case "dp-dpsgd":
             return DpDpsgd()
         case "muffliato":

@@ -26,7 +26,7 @@ def make_plan(
         "topology": "exponential", "seed": 3,
         "settings": {},
     }  # fmt: skip
-    return plan(Options(**{**options, **overrides}, faults=Faults.parse(fault_options), fault_words=fault_options))
+    return plan(Options(**{**options, **overrides}, faults=Faults.parse(fault_options), fault_specs=fault_options))
 
 
 def _centralised(run_plan: Plan, step_size: float) -> float:

@@ -17,7 +17,7 @@ def options(learner: str) -> Options:
     """Eight devices on a ring with equal shares of digits."""
     return Options(
         agents=AGENTS, learner=learner, fidelity="sound", model=None, data="digits", transport="memory", epsilon=None,
-        delta=1e-5, cycles=CYCLES, period=1.0, topology="ring", seed=0, faults=Faults(), fault_words=[],
+        delta=1e-5, cycles=CYCLES, period=1.0, topology="ring", seed=0, faults=Faults(), fault_specs=[],
         settings={"learner.batch": BATCH, "learner.step_size": RATE, "learner.clip": CLIP, "learner.step_decay": DECAY},
     )  # fmt: skip
 

@@ -36,7 +36,7 @@ def configured(device: Device, tmp_path: Path, broker: Broker, *, tasks: bool = 
     return device.config
 
 
-class Shown:
+class RevealCommitment:
     """Last values sent to Home Assistant."""
 
     def __init__(self, bystander: Bystander) -> None:
@@ -64,7 +64,7 @@ class Shown:
 @pytest.mark.timeout(300)
 def test_a_switch_applies_to_the_task_that_it_was_shown_for(device: Device, authority: Path, tmp_path: Path) -> None:
     with Broker(tmp_path / "broker") as broker, Bystander(broker) as bystander:
-        panel, config = Shown(bystander), configured(device, tmp_path, broker)
+        panel, config = RevealCommitment(bystander), configured(device, tmp_path, broker)
         with running(device) as (agent,), FeedProcess(config) as feed:
             until(lambda: panel.state.get("task") == "none", f"no task yet; it said:\n{feed.log()}")
             assert panel.switch == {}

@@ -59,7 +59,7 @@ def run_in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) 
     options = Options(
         agents=agents, learner="clipd2p", fidelity="sound", model=None, data=data, transport="memory", epsilon=8.0,
         delta=1e-5, cycles=14, period=1.0, topology="exponential", seed=seed, faults=Faults.parse(words),
-        fault_words=words, settings={},
+        fault_specs=words, settings={},
     )  # fmt: skip
     digest, watcher = hashlib.sha256(), Notes()
 

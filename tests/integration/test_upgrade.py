@@ -50,7 +50,7 @@ def test_agents_continue_where_version_0_1_stopped(old: Path) -> None:
 
 def test_published_records_from_version_0_1_are_readable(old: Path) -> None:
     assert len(record_book.read(old / "golf" / "records.db")) == 12
-    book = record_book.RecordBook(old / "golf" / "records.db")
+    book = record_book.RecordStore(old / "golf" / "records.db")
     assert len(book.load()) == 12
     book.close()
 

@@ -77,7 +77,7 @@ class Weather:
             topology=self.topology,
             seed=self.seed,
             faults=Faults.parse(words),
-            fault_words=words,
+            fault_specs=words,
             settings={**self.settings, **(self.later if later else {})},
         )
 

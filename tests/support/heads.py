@@ -11,7 +11,7 @@ from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Quer
 from sottovoce.identity import Identity
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.vault import Keeper, Spending, Tip
+from sottovoce.vault import LedgerPosition, Spending, Witness
 from sottovoce.wire import SignedHead
 
 
@@ -32,7 +32,7 @@ def make_head(
 
 @dataclass
 class Past:
-    """Past of a ledger, without a ledger; implements the part of sottovoce.vault.VaultFront that gossip needs.
+    """Past of a ledger, without a ledger; implements the part of sottovoce.vault.VaultInterface that gossip needs.
 
     Attributes:
         charges: number of charges made so far, each with its release.
@@ -44,7 +44,7 @@ class Past:
     charges: int = 0
     name: str = "one"
     common: int = 0
-    named: tuple[Keeper, ...] = ()
+    named: tuple[Witness, ...] = ()
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -53,10 +53,10 @@ class Past:
     def spending(self) -> Spending:
         raise NotImplementedError
 
-    def keepers(self) -> tuple[Keeper, ...]:
+    def keepers(self) -> tuple[Witness, ...]:
         return self.named
 
-    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+    def appoint(self, keepers: tuple[Witness, ...]) -> None:
         self.named = keepers
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
@@ -68,10 +68,10 @@ class Past:
     def close(self) -> None:
         raise NotImplementedError
 
-    def tip(self) -> Tip:
+    def tip(self) -> LedgerPosition:
         result = self.mark(self.charges, self.charges)
         assert result is not None
-        return Tip(self.charges, self.charges, result)
+        return LedgerPosition(self.charges, self.charges, result)
 
     def mark(self, charges: int, released: int) -> bytes | None:
         if max(charges, released) > self.charges:

@@ -31,7 +31,7 @@ _MIN_SIGMA = 1e-9  # relative to the sensitivity; below this, there is no guaran
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenRelease:
+class ParsedRelease:
     """One release as written by the user.
 
     Attributes:
@@ -49,7 +49,7 @@ class WrittenRelease:
     terms: str | None = None
 
 
-def parse_release(text: str) -> WrittenRelease:
+def parse_release(text: str) -> ParsedRelease:
     """Parse one release.
 
     Raises:
@@ -58,7 +58,7 @@ def parse_release(text: str) -> WrittenRelease:
     fields = _parse_json(text) if text.lstrip().startswith("{") else _parse_plain(text)
     if "event" in fields:
         count = _parse_whole_number("count", fields.pop("count", 1))
-        return WrittenRelease("charge", {}, count, None, json.dumps(fields, sort_keys=True, separators=(",", ":")))
+        return ParsedRelease("charge", {}, count, None, json.dumps(fields, sort_keys=True, separators=(",", ":")))
     mechanism = fields.pop("mechanism", None)
     if mechanism not in _KEYS:
         raise UsageError(f"unknown mechanism `{mechanism}`; use one of {', '.join(_KEYS)}")
@@ -76,10 +76,10 @@ def parse_release(text: str) -> WrittenRelease:
     relation = parameters.pop("neighbouring", None)
     if parameters.get("sampling") == "without-replacement" or ("batch" in parameters and "sampling" not in parameters):
         relation = relation or "replace-one"
-    return WrittenRelease(str(mechanism), parameters, count, None if relation is None else str(relation))
+    return ParsedRelease(str(mechanism), parameters, count, None if relation is None else str(relation))
 
 
-def shared_relation(releases: Sequence[WrittenRelease]) -> str:
+def shared_relation(releases: Sequence[ParsedRelease]) -> str:
     """Return the neighbouring relation that all releases share; `add-remove` if none specifies one.
 
     Raises:
@@ -119,7 +119,7 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
     return accounting.compose(counts, delta) if epsilon is None else accounting.compose_delta(counts, epsilon)
 
 
-def release(event: WrittenRelease, neighbouring: str) -> "Release":
+def release(event: ParsedRelease, neighbouring: str) -> "Release":
     """Return the cost of a release.
 
     Raises:

@@ -22,7 +22,7 @@ from sottovoce.agent.ledger_head_store import NAME as HEADS
 from sottovoce.agent.ledger_head_store import LedgerHeadStore
 from sottovoce.agent.links import Outgoing, Parcel
 from sottovoce.agent.local_vault import LEDGER as LEDGER
-from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.agent.peer_sampling import PeerSampler
 from sottovoce.agent.preconditions import check_mode, check_peers, check_readers, check_socket, check_state
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.quota import Quota
@@ -48,11 +48,11 @@ from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.task import Task
 from sottovoce.transport import Peer, Transport
-from sottovoce.vault import VaultFront
+from sottovoce.vault import VaultInterface
 from sottovoce.wire import decode, encode, read_payload, read_task_digest, seal
 
 if TYPE_CHECKING:
-    from sottovoce.agent.record_book import RecordBook
+    from sottovoce.agent.record_book import RecordStore
 
 _log = logging.getLogger(__name__)
 
@@ -111,10 +111,10 @@ def _load_checked_identity(config: AgentConfig) -> Identity:
     return identity
 
 
-def _open_record_book(state: Path, epoch: int) -> "RecordBook":
-    from sottovoce.agent.record_book import NAME, RecordBook  # only learners that use published records need it
+def _open_record_book(state: Path, epoch: int) -> "RecordStore":
+    from sottovoce.agent.record_book import NAME, RecordStore  # only learners that use published records need it
 
-    return RecordBook(state / NAME, epoch)
+    return RecordStore(state / NAME, epoch)
 
 
 def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, variant: Variant) -> Agent:
@@ -178,25 +178,25 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
         waits=waits,
         day_watch=_make_day_watch(config, variant.clock, waits),
     )
-    multi_transport.on_peer_reachable = _make_return_handler(agent)
+    multi_transport.on_peer_reachable = _make_reachability_handler(agent)
     return agent
 
 
-def _make_return_handler(agent: Agent) -> Callable[[str | None], None]:
+def _make_reachability_handler(agent: Agent) -> Callable[[str | None], None]:
     """Return the callback with which a transport reports that a peer, or every peer if None, is reachable again."""
 
-    def note_return(peer: str | None) -> None:
+    def note_reachable(peer: str | None) -> None:
         for node, link in agent.links.items():
             if peer in (None, node) and link.failures:
                 link.mark_reachable()
         if agent.peer_sampling is not None:
             agent.peer_sampling.mark_reachable(peer)
 
-    return note_return
+    return note_reachable
 
 
 def _make_head_gossip(
-    config: AgentConfig, identity: Identity, vault: VaultFront, messenger: Messenger
+    config: AgentConfig, identity: Identity, vault: VaultInterface, messenger: Messenger
 ) -> LedgerHeadGossip:
     head_store = LedgerHeadStore(config.agent.state / HEADS)
     if head_store.creation_reason is not None and vault.tip().charges > 0:
@@ -300,8 +300,8 @@ def _make_peer_sampling(
     boots: BootCounter,
     incarnation: int,
     transports: Sequence[Transport],
-) -> PeerSampling | None:
-    """Return this device's PeerSampling, or None if the configuration has a static peer list."""
+) -> PeerSampler | None:
+    """Return this device's PeerSampler, or None if the configuration has a static peer list."""
     section, identity, now = config.membership, trust.identity, time.monotonic()
     if section.sampling == "static":
         return None
@@ -328,7 +328,7 @@ def _make_peer_sampling(
         reaches=transport.reaches,
     )
     membership.expel(trust.revoked, now)
-    return PeerSampling(
+    return PeerSampler(
         membership=membership,
         book=book,
         boots=boots,

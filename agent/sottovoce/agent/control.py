@@ -143,11 +143,11 @@ class ControlServer:
         return {"looking": True}
 
     async def _build_roster(self) -> dict[str, Any]:
-        from sottovoce.agent.roster import build_roster
+        from sottovoce.agent.roster import build_fleet_report
 
         if "fault" in (status := self._agent.status()):
             return status  # the agent is not running and knows no peers
-        return await build_roster(cast("RosterSource", self._agent))
+        return await build_fleet_report(cast("RosterSource", self._agent))
 
     def _describe_model(self) -> dict[str, Any]:
         from msgspec import to_builtins

@@ -6,9 +6,9 @@ Links use a stop-and-wait protocol: at most one share per peer is in transit, so
 peers. The sender makes a message durable before sending it, and the recipient makes it durable before confirming it. A
 confirmation or an applied release is only written with the next commit, because repeating either after a crash changes
 nothing. The same applies to taking back a share that its recipient has permanently and durably refused. If a learner
-repeatedly sends its whole state (Restating), only the sequence numbers of its messages are durable before they are
-sent, and received data is written with the next commit, at the latest when the next timer fires. The asyncio agent and
-the simulator both use the class Core.
+repeatedly sends its whole state (RestatesKnowledge), only the sequence numbers of its messages are durable before they
+are sent, and received data is written with the next commit, at the latest when the next timer fires. The asyncio agent
+and the simulator both use the class Core.
 """
 
 from collections import OrderedDict
@@ -25,9 +25,9 @@ from sottovoce.learners import (
     Delivered,
     Effect,
     Event,
-    Following,
+    FeedFollower,
     Forget,
-    HandingOff,
+    HandsOverState,
     Learner,
     Message,
     PeersChanged,
@@ -35,14 +35,14 @@ from sottovoce.learners import (
     PublishModel,
     Received,
     Reply,
-    Restating,
+    RestatesKnowledge,
     Returned,
+    SecureSumLearner,
     Send,
     SetTimer,
-    Settling,
+    SettlingLearner,
     Shelve,
     TakePart,
-    TakingPart,
     Timer,
 )
 
@@ -84,8 +84,8 @@ class Core:
     ) -> None:
         saved = store.load()
         self._interval = interval
-        self._settling_learner = learner if isinstance(learner, Settling) else None
-        self._can_restate = isinstance(learner, Restating)
+        self._settling_learner = learner if isinstance(learner, SettlingLearner) else None
+        self._can_restate = isinstance(learner, RestatesKnowledge)
         self._learner = learner
         self._store = store
         self._seal = seal
@@ -129,18 +129,18 @@ class Core:
     @property
     def requires_hand_off(self) -> bool:
         """Whether a device with this learner must hand over a part of its state before it leaves."""
-        return isinstance(self._learner, HandingOff)
+        return isinstance(self._learner, HandsOverState)
 
     @property
     def has_part_to_hand_off(self) -> bool:
         """Whether this device still has a part that it must hand over before it leaves."""
-        return isinstance(self._learner, HandingOff) and self._learner.holds(self._state)
+        return isinstance(self._learner, HandsOverState) and self._learner.holds(self._state)
 
-    def hand_off(self, heir: str) -> list[Action]:
-        """Hand this device's part over to a peer, unless a share for that peer is unconfirmed; see HandingOff."""
-        if not isinstance(self._learner, HandingOff) or heir in self._outbox:
+    def hand_off(self, successor: str) -> list[Action]:
+        """Hand this device's part over to a peer, unless a share for that peer is unconfirmed; see HandsOverState."""
+        if not isinstance(self._learner, HandsOverState) or successor in self._outbox:
             return []
-        return self._apply_step(self._learner.hand_off(self._state, heir), None)
+        return self._apply_step(self._learner.hand_off(self._state, successor), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
         """Handle an expired timer; on return, all changes since the last commit are durable."""
@@ -151,7 +151,7 @@ class Core:
 
     def end_windows(self, window: int, now: float) -> list[Action]:
         """Tell a learner that follows a feed that all windows up to and including this one have ended."""
-        if not isinstance(self._learner, Following):
+        if not isinstance(self._learner, FeedFollower):
             return []
         return self._apply_step(self._learner.over(self._state, window, now), None)
 
@@ -167,9 +167,9 @@ class Core:
 
     def apply_cell_answer(self, answer: CellAnswer | Refused, now: float) -> list[Action]:
         """Apply the vault's answer to a step of a secure sum."""
-        if not isinstance(self._learner, TakingPart):
+        if not isinstance(self._learner, SecureSumLearner):
             return []
-        return self._apply_step(self._learner.stepped(self._state, answer, now), None)
+        return self._apply_step(self._learner.on_step_answer(self._state, answer, now), None)
 
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float

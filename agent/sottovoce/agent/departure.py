@@ -86,8 +86,8 @@ class Departure:
                 while not stopping.is_set():
                     self._progress.clear()
                     self.is_closed = self.is_closed or loop.time() >= accept_until
-                    if self._core.has_part_to_hand_off and (heir := await self._responsive_peer()) is not None:
-                        await self._hand_off(heir)
+                    if self._core.has_part_to_hand_off and (successor := await self._responsive_peer()) is not None:
+                        await self._hand_off(successor)
                     has_progressed = await self._wait_for_progress()
                     if self._remainder() is None:
                         if self.is_closed:

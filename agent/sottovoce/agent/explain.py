@@ -12,7 +12,7 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.config import AgentConfig
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import MIN_DAYS, Budget, Renews, Spending, read_policy
+from sottovoce.vault import MIN_DAYS, Budget, RenewalInterval, Spending, read_policy
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.records import RecordTerms
 
@@ -202,7 +202,7 @@ def _signal_and_noise(family: Family) -> dict[str, Any] | None:
     return {"signal": signal.signal, "noise": signal.noise, "devices": signal.devices, "words": signal.words}
 
 
-def _describe_renewal(budget: Budget, renews: Renews, *, follows: bool) -> str:
+def _describe_renewal(budget: Budget, renews: RenewalInterval, *, follows: bool) -> str:
     if renews != "never":
         return (
             f"at most once per {renews}: when the fleet signs a task for a later period, and the vault has been "

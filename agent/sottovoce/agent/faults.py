@@ -60,7 +60,7 @@ _KIND_BY_EXIT_CODE = {
     ExitCode.IDENTITY: "identity",
     ExitCode.PLUGIN: "plug-in",
 }
-PERSON_KINDS = tuple(_KIND_BY_EXIT_CODE.values())
+MANUAL_KINDS = tuple(_KIND_BY_EXIT_CODE.values())
 """Kinds of faults that need a person.
 
 All other faults are defects or network faults, after which a service manager restarts the agent.
@@ -72,7 +72,7 @@ class Fault:
     """A fault that prevents an agent from working.
 
     Attributes:
-        kind: a member of KINDS or PERSON_KINDS.
+        kind: a member of KINDS or MANUAL_KINDS.
         reason: problem and remedy, for people who can read this device's log.
         needs_a_person: whether the fault persists until a person fixes it.
     """

@@ -23,7 +23,7 @@ from sottovoce.identity import Fleet, Trust
 from sottovoce.identity.authority import Authority, RetiredKeyError
 from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask, read_task
-from sottovoce.task import LARGEST_SIGNED
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.transport import Peer
 from sottovoce.wire.version_offer import VersionOffer
 
@@ -37,7 +37,7 @@ _CHECK_SECONDS = 10.0
 _RETRY_SECONDS = 600.0  # pause before this device retries an activation that failed
 _MIN_REQUEST_SECONDS = 30.0  # minimum time between two requests to one peer
 _MAX_REMEMBERED = 1024
-_MAX_PAYLOAD_BYTES = LARGEST_SIGNED + 1024  # bytes of a task offer
+_MAX_PAYLOAD_BYTES = MAX_SIGNED_TASK_BYTES + 1024  # bytes of a task offer
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):

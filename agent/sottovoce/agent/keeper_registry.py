@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.vault import Keeper, VaultFront
+from sottovoce.vault import VaultInterface, Witness
 
 KEEPERS = 8
 """Number of keepers. If half of the fleet is unreachable, one device in 256 reaches none of its keepers."""
@@ -26,11 +26,11 @@ NOTIFIED_PER_CHARGE = KEEPERS // 2
 After a second charge, all witnesses have been notified. At startup, all of them are asked.
 """
 
-AWAY_SECONDS = 3 * 86_400.0
+REPLACE_AFTER_SECONDS = 3 * 86_400.0
 """Time after which an unreachable keeper is replaced, in seconds since the first failed attempt."""
 
 
-class KeeperRegistry:
+class WitnessRegistry:
     """Registry of a device's keepers, which appoints them and sends them ledger heads.
 
     Args:
@@ -42,7 +42,7 @@ class KeeperRegistry:
 
     def __init__(
         self,
-        vault: VaultFront,
+        vault: VaultInterface,
         detector: RollbackDetector,
         send_head: Callable[[Peer], Awaitable[None]],
         dns_name: Callable[[str], str],
@@ -98,7 +98,7 @@ class KeeperRegistry:
             if peer.id not in self.nodes and peer.id not in self._failing_since and not self._has_left(peer.id)
         ]
         candidates = random.sample(others, min(KEEPERS - len(remaining), len(others)))
-        chosen = [Keeper(peer.id, (peer.address, *peer.others)) for peer in candidates]
+        chosen = [Witness(peer.id, (peer.address, *peer.others)) for peer in candidates]
         await asyncio.gather(*(self._try_send_head(keeper) for keeper in chosen if is_due(keeper.node)))
         appointed = [keeper for keeper in chosen if self._detector.acknowledged_head(keeper.node) is not None]
         if not appointed:
@@ -113,18 +113,18 @@ class KeeperRegistry:
         self._failing_since.pop(node, None)
 
     def _is_gone(self, node: str) -> bool:
-        """Return whether a node has left, or has been unreachable for more than AWAY_SECONDS."""
+        """Return whether a node has left, or has been unreachable for more than REPLACE_AFTER_SECONDS."""
         since = self._failing_since.get(node, math.inf)
-        return self._has_left(node) or time.monotonic() - since > AWAY_SECONDS
+        return self._has_left(node) or time.monotonic() - since > REPLACE_AFTER_SECONDS
 
-    async def _try_send_head(self, keeper: Keeper) -> None:
+    async def _try_send_head(self, keeper: Witness) -> None:
         try:
             await self._send_head(self._find_peer(keeper))
         except (DeliveryFailed, MessageRefused):
             self._failing_since.setdefault(keeper.node, time.monotonic())
             self._detector.note_no_answer(keeper.node)
 
-    def _find_peer(self, keeper: Keeper) -> Peer:
+    def _find_peer(self, keeper: Witness) -> Peer:
         """Return a keeper with its current address if it is known, or else with its address when it was appointed."""
         known_peers = {peer.id: peer for peer in self._peers()}
         first, *others = keeper.endpoints

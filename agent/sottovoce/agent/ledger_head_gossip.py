@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, KeeperRegistry, abbreviate
+from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, WitnessRegistry, abbreviate
 from sottovoce.agent.ledger_head_store import NAME, LedgerHeadStore
 from sottovoce.agent.rollback_detector import RollbackDetector, check_known_head
 from sottovoce.agent.wait_status import Waits
@@ -22,7 +22,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
-from sottovoce.vault import Tip, VaultFront
+from sottovoce.vault import LedgerPosition, VaultInterface
 from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class LedgerHeadGossip:
         self,
         *,
         identity: Identity,
-        vault: VaultFront,
+        vault: VaultInterface,
         head_store: LedgerHeadStore,
         detector: RollbackDetector,
         messenger: Messenger,
@@ -99,7 +99,7 @@ class LedgerHeadGossip:
         self._disk: Executor | None = None
         self.head = self._sign_head(vault.tip())
         detector.has_prior_charges = self.head.charges > 0
-        self.keeper_registry = KeeperRegistry(
+        self.keeper_registry = WitnessRegistry(
             vault, detector, self.send_head, lambda node: peer_dns_name(node, identity.fleet)
         )
         self._is_permitted = False
@@ -174,7 +174,7 @@ class LedgerHeadGossip:
         """Close the store."""
         self._head_store.close()
 
-    async def advance(self, tip: Tip) -> None:
+    async def advance(self, tip: LedgerPosition) -> None:
         """Sign a head for the ledger's new tip, if it has changed, and store it on this device."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
             head = self._sign_head(tip)
@@ -296,7 +296,7 @@ class LedgerHeadGossip:
     async def _run_on_disk(self, operation: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._disk, operation)
 
-    def _sign_head(self, tip: Tip) -> SignedHead:
+    def _sign_head(self, tip: LedgerPosition) -> SignedHead:
         return SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).sign(
             self._identity
         )

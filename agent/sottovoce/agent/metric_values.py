@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 import sottovoce
-from sottovoce.agent.faults import KINDS, PERSON_KINDS, Fault
+from sottovoce.agent.faults import KINDS, MANUAL_KINDS, Fault
 from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.status import StatusSource
 from sottovoce.agent.wait_status import Waits
@@ -59,7 +59,7 @@ def agent_values(agent: StatusSource, measurements: Machine | None) -> Values:
 
 def fault_values(fault: Fault | None) -> Values:
     """Return the metrics that are known even if the agent is not running."""
-    kinds = dict.fromkeys((*KINDS, *PERSON_KINDS), 0)
+    kinds = dict.fromkeys((*KINDS, *MANUAL_KINDS), 0)
     return {
         "sottovoce_build_info": {sottovoce.__version__: 1},
         "sottovoce_fault": kinds if fault is None else {**kinds, fault.kind: 1},

@@ -70,7 +70,7 @@ class PeerFailures:
     last_failure: str = ""
 
 
-class PeerSampling:
+class PeerSampler:
     """Peer sampling on one device.
 
     Args:

@@ -8,7 +8,7 @@ from sottovoce.agent.fleet_tasks import FLEET_TASK
 from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.links import Outgoing
-from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.agent.peer_sampling import PeerSampler
 from sottovoce.agent.quota import Refusals
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.roll_call import ROLL_CALL, RollCall
@@ -47,7 +47,7 @@ class Reception:
         trust: Trust,
         revocations: RevocationGossip,
         head_gossip: LedgerHeadGossip,
-        peer_sampling: PeerSampling | None,
+        peer_sampling: PeerSampler | None,
         tasks: Tasks,
         roll_call: RollCall,
         counters: Counters,

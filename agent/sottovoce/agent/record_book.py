@@ -30,7 +30,7 @@ SCHEMA = Schema(
 )
 
 
-class RecordBook:
+class RecordStore:
     """A book of published records. A corrupt book is replaced with a new one; a full disk stops the agent.
 
     Args:

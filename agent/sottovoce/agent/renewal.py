@@ -60,7 +60,7 @@ class Renewal:
         self._stopping = asyncio.Event()
         self._time_recorded_at = self._warned_at = self._requested_at = datetime.min.replace(tzinfo=UTC)
         # The first check must detect any change made since the files were read.
-        self._identity_stamp, self._mtimes = _NO_STAMP, dict.fromkeys(callbacks, _NO_STAMP)
+        self._identity_stamp, self._file_stamps = _NO_STAMP, dict.fromkeys(callbacks, _NO_STAMP)
 
     async def run(self) -> None:
         """Check the certificate and the files repeatedly until stopped.
@@ -91,8 +91,8 @@ class Renewal:
             self._identity_stamp = identity
             await self._reload_identity()
         for file, stamp in files.items():
-            if stamp != self._mtimes[file]:
-                self._mtimes[file] = stamp
+            if stamp != self._file_stamps[file]:
+                self._file_stamps[file] = stamp
                 await self._callbacks[file]()
 
     async def _reload_identity(self) -> None:

@@ -31,7 +31,7 @@ from sottovoce.wire.revocation import (
 
 _log = logging.getLogger(__name__)
 _WAIT = "revocations"
-_TELL_REVOKED_EVERY_SECONDS = 60.0
+_REVOCATION_NOTICE_SECONDS = 60.0
 _MAX_REMEMBERED = 256
 
 
@@ -216,7 +216,7 @@ class RevocationGossip:
 
     def _admit_revoked(self, sender: str) -> None:
         loop = asyncio.get_running_loop()
-        if loop.time() - self._notified_at.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
+        if loop.time() - self._notified_at.get(sender, float("-inf")) < _REVOCATION_NOTICE_SECONDS:
             raise MessageRefused("revoked", f"device {sender} has been revoked by its fleet and was already notified")
         self._notified_at[sender] = loop.time()
         if len(self._notified_at) > _MAX_REMEMBERED:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from cryptography import x509
 
-from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.agent.peer_sampling import PeerSampler
 from sottovoce.agent.roll_call import Condition, RollCall
 from sottovoce.agent.tasks import Tasks
 from sottovoce.config import AgentConfig
@@ -22,7 +22,7 @@ class RosterSource(Protocol):
     config: AgentConfig
     trust: Trust
     tasks: Tasks
-    peer_sampling: PeerSampling | None
+    peer_sampling: PeerSampler | None
     roll_call: RollCall
 
     @property
@@ -31,7 +31,7 @@ class RosterSource(Protocol):
         ...
 
 
-async def build_roster(agent: RosterSource) -> dict[str, Any]:
+async def build_fleet_report(agent: RosterSource) -> dict[str, Any]:
     """Return a JSON-ready report on the devices that this one knows, including itself; it has only public facts."""
     identity, sampling = agent.identity, agent.peer_sampling
     own_entry = _device_entry(
@@ -69,7 +69,7 @@ def _condition_fields(condition: Condition | None) -> dict[str, Any]:
     return dict.fromkeys(fields) if condition is None else {name: getattr(condition, name) for name in fields}
 
 
-def _sampled_devices(agent: RosterSource, sampling: PeerSampling) -> list[dict[str, Any]]:
+def _sampled_devices(agent: RosterSource, sampling: PeerSampler) -> list[dict[str, Any]]:
     return [
         _device_entry(
             agent,

@@ -26,7 +26,7 @@ from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link, LinkTable
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.notify import notify_while_running
-from sottovoce.agent.peer_sampling import AgentHooks, PeerSampling
+from sottovoce.agent.peer_sampling import AgentHooks, PeerSampler
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.renewal import Renewal
@@ -48,11 +48,11 @@ from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve, Take
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.observe.machine import written_bytes
 from sottovoce.transport import Peer, Transport
-from sottovoce.vault import Spending, VaultFront
+from sottovoce.vault import Spending, VaultInterface
 from sottovoce.wire import read_task_digest
 
 if TYPE_CHECKING:  # imported late: only learners that use published records have a book
-    from sottovoce.agent.record_book import RecordBook
+    from sottovoce.agent.record_book import RecordStore
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
@@ -74,7 +74,7 @@ class Agent:
         trust: Trust,
         core: Core,
         store: SqliteStore,
-        vault: VaultFront,
+        vault: VaultInterface,
         transport: Transport,
         peers: list[Peer],
         counters: Counters,
@@ -85,8 +85,8 @@ class Agent:
         quota: Quota,
         tasks: Tasks,
         roll_call: RollCall,
-        book: "RecordBook | None" = None,
-        peer_sampling: PeerSampling | None = None,
+        book: "RecordStore | None" = None,
+        peer_sampling: PeerSampler | None = None,
         waits: Waits | None = None,
         day_watch: DayWatch | None = None,
     ) -> None:
@@ -137,7 +137,7 @@ class Agent:
             head_gossip=head_gossip,
             links=self.links,
             has_left=lambda node: self._is_gone(node) or not tasks.shares_task_with(node),
-            hand_off=lambda heir: self.run_serially(lambda: self.core.hand_off(heir)),
+            hand_off=lambda successor: self.run_serially(lambda: self.core.hand_off(successor)),
         )
         self._reception = Reception(
             trust=trust,

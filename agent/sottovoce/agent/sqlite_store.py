@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
-from sottovoce.algorithms.state_codec import OtherModel, StateCodec
+from sottovoce.algorithms.state_codec import ModelSizeMismatch, StateCodec
 from sottovoce.durable import is_disk_error, rename
 from sottovoce.errors import DataError
 from sottovoce.learners import Learner
@@ -109,7 +109,7 @@ class SqliteStore:
                 for sender, *newest in execute("SELECT sender, incarnation, sequence, refused FROM seen")
             }
             return SavedState(self._codec.decode(row[0]), outbox, sequences, seen)
-        except OtherModel as error:
+        except ModelSizeMismatch as error:
             raise DataError(
                 f"{self._path}: {error}; restore the previous features, classes and transform under [data]"
             ) from error

@@ -11,7 +11,7 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.core import Core
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
-from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.agent.peer_sampling import PeerSampler
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.tasks import Tasks
 from sottovoce.agent.wait_status import Waits
@@ -23,7 +23,7 @@ from sottovoce.identity.renewal import renewal_time
 from sottovoce.observe import Counters
 from sottovoce.observe.machine import resident_bytes
 from sottovoce.transport import Transport
-from sottovoce.vault import LimitSpending, PeriodSpending, Spending, VaultFront
+from sottovoce.vault import LimitSpending, PeriodSpending, Spending, VaultInterface
 
 SCHEMA = "sottovoce.status/1"
 
@@ -34,14 +34,14 @@ class StatusSource(Protocol):
     config: AgentConfig
     revocations: RevocationGossip
     core: Core
-    vault: VaultFront
+    vault: VaultInterface
     transport: Transport
     counters: Counters
     waits: Waits
     head_gossip: LedgerHeadGossip
     tasks: Tasks
     links: dict[str, Link]
-    peer_sampling: PeerSampling | None
+    peer_sampling: PeerSampler | None
     daily_writes: DailyCounter
     cycle: int
 
@@ -152,7 +152,7 @@ def _unreached_contacts(agent: StatusSource) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
+def _describe_membership(peer_sampling: PeerSampler | None) -> dict[str, Any]:
     """Return the devices that this one knows, and the state of its view exchanges."""
     if peer_sampling is None:
         return {"sampling": "static"}

@@ -104,7 +104,7 @@ def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:
             )
 
 
-def make_closing_check(
+def make_closed_reason(
     config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
 ) -> Callable[[], str | None]:
     """Return VaultContext.closed_reason for the last activated task; it returns why releases stopped, or None.

@@ -100,10 +100,10 @@ def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode
         own_config, mandate, closing_reason = config, ledger.mandate, make_no_task_check(config)
         if mandate is not None:
             # Imported late to save memory in a vault without tasks.
-            from sottovoce.agent.task_activator import active_configuration, make_closing_check
+            from sottovoce.agent.task_activator import active_configuration, make_closed_reason
 
             config = active_configuration(own_config, ledger)
-            closing_reason = make_closing_check(own_config, ledger, directory, time.time)
+            closing_reason = make_closed_reason(own_config, ledger, directory, time.time)
         try_graph(config)
         family = build_family(config)
         verify_member = None

@@ -9,7 +9,7 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import WriteThrottle
 from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import PrivacyError
-from sottovoce.vault import VaultFront
+from sottovoce.vault import VaultInterface
 
 _WAIT = "vault"
 _ANSWER_SECONDS = 600.0
@@ -32,7 +32,7 @@ class VaultQueries:
 
     def __init__(
         self,
-        vault: VaultFront,
+        vault: VaultInterface,
         head_gossip: LedgerHeadGossip,
         waits: Waits,
         throttle: WriteThrottle,

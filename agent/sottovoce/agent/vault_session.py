@@ -10,7 +10,7 @@ from sottovoce.agent.own_task import build_task
 from sottovoce.agent.preconditions import check_cell, runnable_family
 from sottovoce.agent.provenance import MemberVerifier
 from sottovoce.agent.revocation_store import StoredRevocations
-from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
+from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closed_reason
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.config import AgentConfig, config_for_task
@@ -19,7 +19,7 @@ from sottovoce.identity import Identity, Trust
 from sottovoce.identity.signed_task import read_task
 from sottovoce.identity.trust import CurrentAuthority
 from sottovoce.task import Task
-from sottovoce.vault import Ledger, VaultFront
+from sottovoce.vault import Ledger, VaultInterface
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class VaultSession:
         activate_task: activates another task; see sottovoce.agent.task_activator.
     """
 
-    vault: VaultFront
+    vault: VaultInterface
     config: AgentConfig
     family: Family
     task: Task
@@ -68,7 +68,7 @@ def _open_under_task(own_config: AgentConfig, ledger: Ledger, activator: TaskAct
     config, mandate, clock = active_configuration(own_config, ledger), ledger.mandate, activator.clock
     check_cell(config)
     family = runnable_family(config)
-    closing_reason = make_closing_check(own_config, ledger, activator.directory, clock)
+    closing_reason = make_closed_reason(own_config, ledger, activator.directory, clock)
     task = build_task(config)
     verify_member = None
     if config.cell is not None:

@@ -101,7 +101,7 @@ class GuardedLearner:
         calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
         calls |= {
             name: self._checked_method(name)
-            for name in ("start", "over", "stepped", "hand_off")
+            for name in ("start", "over", "on_step_answer", "hand_off")
             if hasattr(adapted, name)
         }
         methods = {name: staticmethod(call) for name, call in calls.items()}

@@ -22,7 +22,7 @@ class StateCodec(Protocol):
         ...
 
 
-class OtherModel(ValueError):
+class ModelSizeMismatch(ValueError):
     """Raised when the size of a saved model differs from the configured size."""
 
     def __init__(self, actual: int, expected: int) -> None:
@@ -37,7 +37,7 @@ def saved_model(raw: bytes, template: NDArray[np.float64]) -> NDArray[np.float64
     """
     parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if parameters.size != template.size:
-        raise OtherModel(parameters.size, template.size)
+        raise ModelSizeMismatch(parameters.size, template.size)
     if not np.isfinite(parameters).all():
         raise ValueError("the saved model contains a NaN or an infinity")
     return parameters.reshape(template.shape)

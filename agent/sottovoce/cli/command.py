@@ -23,7 +23,7 @@ _PANELS = {
 _LAB_COMMANDS = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
 _SINGLE_COMMANDS = ("docs", "doctor", "plugins", "top")
 """Device commands that have no subcommands."""
-_ELSEWHERE = {"feed": "sottovoce_home.cli"}
+_EXTERNAL_MODULES = {"feed": "sottovoce_home.cli"}
 """Modules of the commands that other packages of this distribution provide."""
 
 
@@ -61,7 +61,7 @@ def _add_command(app: typer.Typer, name: str, panel: str) -> None:
         run = getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}")
         app.command(name, rich_help_panel=panel)(run)
     else:
-        module = import_module(_ELSEWHERE.get(name, f"sottovoce.cli.{name}"))
+        module = import_module(_EXTERNAL_MODULES.get(name, f"sottovoce.cli.{name}"))
         app.add_typer(module.app, name=name, rich_help_panel=panel)
 
 

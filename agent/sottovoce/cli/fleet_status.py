@@ -36,7 +36,7 @@ def status(
     errors_by_peer = _probe_peers(state, fleet)
     now = datetime.now(UTC)
     for device in fleet["devices"]:
-        device["state"], device["why"] = _judge_device(device, fleet, errors_by_peer)
+        device["state"], device["why"] = _classify_device(device, fleet, errors_by_peer)
         expires = device["certificate_expires"]
         device["certificate_days"] = None if expires is None else (datetime.fromisoformat(expires) - now).days
     states = [device["state"] for device in fleet["devices"]]
@@ -74,7 +74,7 @@ def _probe_peers(state: Path, fleet: dict[str, Any]) -> dict[str, str | None]:
     return results
 
 
-def _judge_device(
+def _classify_device(
     device: dict[str, Any], fleet: dict[str, Any], errors_by_peer: dict[str, str | None]
 ) -> tuple[str, str | None]:
     if device["revoked"]:

@@ -182,7 +182,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key("window", "a day must be a whole number of windows; use 1800 for half-hours")
         if self.settings and self.source is None:
             raise invalid_key("settings", "settings apply to feed.source, which is not set; remove them")
-        if self.broker is not None and not is_broker(self.broker):
+        if self.broker is not None and not is_broker_url(self.broker):
             raise invalid_key("broker", "the port must be between 1 and 65535")
         if self.password_file is not None and self.username is None:
             raise invalid_key("username", "required with password_file")
@@ -224,7 +224,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key(
                 f"{key}.time_zone", f"{meter.format} messages contain no times that lack a zone; remove this key"
             )
-        if meter.time_zone is not None and not is_zone(meter.time_zone):
+        if meter.time_zone is not None and not is_time_zone(meter.time_zone):
             raise invalid_key(
                 f"{key}.time_zone", f"this system has no time zone {meter.time_zone}; use, for example, Europe/Berlin"
             )
@@ -267,7 +267,7 @@ def _topic_defect(topic: str) -> str | None:
     return "a filter must not begin with $" if topic.startswith("$") else None
 
 
-def is_zone(name: str) -> bool:
+def is_time_zone(name: str) -> bool:
     """Return whether this system has a time zone with this name."""
     try:
         ZoneInfo(name)
@@ -276,7 +276,7 @@ def is_zone(name: str) -> bool:
     return True
 
 
-def is_broker(url: str) -> bool:
+def is_broker_url(url: str) -> bool:
     """Return whether a URL is mqtt://HOST:PORT or mqtts://HOST:PORT, with a valid optional port and no other parts."""
     if re.fullmatch(BROKER, url) is None:
         return False

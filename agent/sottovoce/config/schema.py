@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
 from sottovoce.cell import Cell
-from sottovoce.config.feed import FeedSection, is_broker
+from sottovoce.config.feed import FeedSection, is_broker_url
 from sottovoce.config.sections import IdentitySection, MembershipSection, ObserveSection
 from sottovoce.config.transport import TransportSection
 from sottovoce.learner_settings import LearnerSettings
@@ -98,7 +98,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Check the bounds, the names and the windows, and that a feed's source contains no credentials."""
         kind, _, location = self.source.partition("#")[0].partition(":")
         if kind == "feed" and (
-            "@" in self.source or not (is_broker(location) or location in installed_plugins(METER_SOURCE))
+            "@" in self.source or not (is_broker_url(location) or location in installed_plugins(METER_SOURCE))
         ):
             raise invalid_key(
                 "source",
@@ -336,7 +336,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if self.data.source.startswith("feed:"):
             self._check_feed()
             location = self.data.source.partition("#")[0].removeprefix("feed:")
-            if not is_broker(location) and location != self.feed.source:
+            if not is_broker_url(location) and location != self.feed.source:
                 raise invalid_key("feed.source", f"data.source uses the meter source {location}; set the same one here")
         force_setattr(self, "learner", self.learner.with_defaults(follows=self.follows))
         if self.follows:

@@ -34,7 +34,9 @@ def check_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin: s
     with np.errstate(over="ignore", invalid="ignore"):
         widths = highest - lowest
     if not np.isfinite(widths).all() or (widths < 0).any():
-        raise DataError(f"{origin}: bounds must be finite, and each low bound must not exceed its high bound. Correct them.")
+        raise DataError(
+            f"{origin}: bounds must be finite, and each low bound must not exceed its high bound. Correct them."
+        )
     return lowest, highest
 
 

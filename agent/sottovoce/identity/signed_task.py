@@ -9,7 +9,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import Authority, check_fleet_signature
 from sottovoce.identity.fleet_keys import MAX_CHANGES, KeyChange
 from sottovoce.identity.keys import frame_fields
-from sottovoce.task import LARGEST_SIGNED
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
 _MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers
 _DOMAIN = b"sottovoce/fleet-task/v1"
@@ -99,9 +99,9 @@ def read_task(raw: bytes, source: object) -> SignedTask:
     Raises:
         IdentityError: if the task is malformed, too large, or not in canonical form.
     """
-    if len(raw) > LARGEST_SIGNED:
+    if len(raw) > MAX_SIGNED_TASK_BYTES:
         raise IdentityError(
-            f"{source} is not a signed fleet task: its size is {len(raw)} bytes, but the limit is {LARGEST_SIGNED}"
+            f"{source} is not a signed fleet task: it has {len(raw)} bytes, and the limit is {MAX_SIGNED_TASK_BYTES}"
         )
     try:
         task = json.decode(raw, type=SignedTask)

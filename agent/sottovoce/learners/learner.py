@@ -136,7 +136,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class TakePart:
-    """Asks the vault for a step of a secure sum. Only learners that implement TakingPart may use it."""
+    """Asks the vault for a step of a secure sum. Only learners that implement SecureSumLearner may use it."""
 
     query: CellQuery
 
@@ -263,7 +263,7 @@ class Belief:
 
 
 @runtime_checkable
-class Settling(Protocol):
+class SettlingLearner(Protocol):
     """A learner that never stops, but whose result eventually settles."""
 
     def belief(self, state: Any) -> Belief | None:
@@ -272,7 +272,7 @@ class Settling(Protocol):
 
 
 @runtime_checkable
-class Restating(Protocol):
+class RestatesKnowledge(Protocol):
     """A learner whose messages restate what its device knows, so that the next message makes up for a lost one.
 
     A message that arrives twice changes little or nothing. A device therefore need not wait for its disk before it
@@ -284,7 +284,7 @@ class Restating(Protocol):
 
 
 @runtime_checkable
-class Following(Protocol):
+class FeedFollower(Protocol):
     """A learner that continues with each new window of the feed that it follows."""
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
@@ -293,20 +293,20 @@ class Following(Protocol):
 
 
 @runtime_checkable
-class TakingPart(Protocol):
+class SecureSumLearner(Protocol):
     """A learner whose device takes part in secure sums."""
 
-    def stepped(self, state: Any, answer: CellAnswer | Refused, now: float) -> tuple[Any, list[Effect]]:
+    def on_step_answer(self, state: Any, answer: CellAnswer | Refused, now: float) -> tuple[Any, list[Effect]]:
         """Handle the vault's answer to a step of a secure sum."""
         ...
 
 
 @runtime_checkable
-class HandingOff(Protocol):
+class HandsOverState(Protocol):
     """A learner whose device must hand over part of its state before it leaves."""
 
-    def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
-        """Send `heir`, which has confirmed all earlier messages, as much of that part as fits into one message.
+    def hand_off(self, state: Any, successor: str) -> tuple[Any, list[Effect]]:
+        """Send `successor`, which has confirmed all earlier messages, as much of that part as fits into one message.
 
         A device that returns continues with the rest.
         """

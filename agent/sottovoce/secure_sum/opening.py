@@ -20,9 +20,9 @@ from sottovoce.secure_sum.statements import (
     Offer,
     Places,
     Roster,
-    Stand,
     Statement,
     Statements,
+    SurvivorConfirmation,
     decode_body,
     roster_from_offers,
     round_digest,
@@ -210,14 +210,14 @@ def verify_opening(
     if len(opening.roots) != len(members) or not opening.stands:
         raise _invalid_opening("roots or confirmations are missing")
     h = round_digest(roster.digest, members, opening.roots)
-    stand = decode_body(opening.stands[0], Stand)
+    stand = decode_body(opening.stands[0], SurvivorConfirmation)
     survivors = stand.survivors
     if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
         raise _invalid_opening("the survivors are not members of the round")
     credentials = {roster.owners[index]: roster.statements[index].credential for index in survivors}
     for confirmation in opening.stands:
         owner = confirmation.owner
-        if owner not in credentials or decode_body(confirmation, Stand) != stand:
+        if owner not in credentials or decode_body(confirmation, SurvivorConfirmation) != stand:
             raise _invalid_opening("a non-survivor confirmed the survivors, or the confirmations differ")
         verify_signature(Statement(owner, confirmation.body, credentials[owner], confirmation.signature))
     signers = {confirmation.owner for confirmation in opening.stands if not is_revoked(confirmation.owner)}

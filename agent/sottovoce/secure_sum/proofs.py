@@ -18,14 +18,14 @@ from sottovoce.secure_sum.statements import (
     Digest,
     Lead,
     Masked,
-    Named,
     Offer,
     Place,
     Places,
     Ready,
-    Shown,
-    Stand,
+    RevealCommitment,
     Statement,
+    SurvivorConfirmation,
+    SurvivorProposal,
     decode_any_body,
     decode_body,
     round_digest,
@@ -137,7 +137,7 @@ def _judge_equivocation(proof: Equivocation, verify_signature: SignatureVerifier
         raise _invalid_proof()
     verify_signature(first)
     verify_signature(second)
-    return first.owner, f"signed two statements of the kind {type(bodies[0]).__name__.lower()} in one round"
+    return first.owner, f"signed two statements of the kind {type(bodies[0]).__struct_config__.tag} in one round"
 
 
 def _statement_key(body: Body) -> tuple[type, bytes]:
@@ -145,7 +145,7 @@ def _statement_key(body: Body) -> tuple[type, bytes]:
     match body:
         case Deal(roster=digest) | Lead(roster=digest) | Ready(roster=digest):
             return type(body), digest
-        case Masked(round=digest) | Named(round=digest) | Stand(round=digest):
+        case Masked(round=digest) | SurvivorProposal(round=digest) | SurvivorConfirmation(round=digest):
             return type(body), digest
         case _:
             raise _invalid_proof()
@@ -178,7 +178,7 @@ def _judge_invalid_shares(proof: InvalidShares, cell: Cell, verify_signature: Si
 
 
 def _judge_false_share(proof: FalseShare, verify_signature: SignatureVerifier) -> tuple[str, str]:
-    shown, members = decode_body(proof.shown, Shown), proof.members
+    shown, members = decode_body(proof.shown, RevealCommitment), proof.members
     is_consistent = (
         len(members) == len(proof.roots)
         and shown.revealed == revealed_digest(proof.revealed)

@@ -92,7 +92,7 @@ class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, t
     vector: Digest
 
 
-class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="named"):
+class SurvivorProposal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="named"):
     """Statement in which a leader lists the survivors of a round.
 
     Attributes:
@@ -104,7 +104,7 @@ class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     survivors: Places
 
 
-class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="stand"):
+class SurvivorConfirmation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="stand"):
     """Statement that a member confirms this set of survivors and will confirm no other set in this round.
 
     Attributes:
@@ -116,7 +116,7 @@ class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     survivors: Places
 
 
-class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="shown"):
+class RevealCommitment(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="shown"):
     """Statement that a member reveals its shares of others' secrets.
 
     Attributes:
@@ -130,7 +130,7 @@ class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     revealed: Digest
 
 
-class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="doubt"):
+class Accusation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="doubt"):
     """Statement that a device has detected cheating by another device.
 
     Attributes:
@@ -142,7 +142,7 @@ class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     why: Annotated[str, Meta(max_length=80)]
 
 
-class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
+class ResultCommitment(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
     """Statement that commits a device to the value that it holds after a number of sums.
 
     Attributes:
@@ -156,8 +156,31 @@ class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     numerator: Digest
 
 
-Body = Offer | Deal | Lead | Ready | Masked | Named | Stand | Shown | Doubt | Knows
-B = TypeVar("B", Offer, Deal, Lead, Ready, Masked, Named, Stand, Shown, Doubt, Knows)
+Body = (
+    Offer
+    | Deal
+    | Lead
+    | Ready
+    | Masked
+    | SurvivorProposal
+    | SurvivorConfirmation
+    | RevealCommitment
+    | Accusation
+    | ResultCommitment
+)
+B = TypeVar(
+    "B",
+    Offer,
+    Deal,
+    Lead,
+    Ready,
+    Masked,
+    SurvivorProposal,
+    SurvivorConfirmation,
+    RevealCommitment,
+    Accusation,
+    ResultCommitment,
+)
 _BODIES: msgpack.Decoder[Body] = msgpack.Decoder(Body)
 
 

@@ -20,8 +20,8 @@ from sottovoce.secure_sum.statements import (
     Places,
     Ready,
     Slot,
-    Stand,
     Statements,
+    SurvivorConfirmation,
 )
 
 _Sealed = Annotated[bytes, Meta(max_length=SEALED_BYTES)]
@@ -140,9 +140,9 @@ class Ended(Step, frozen=True):
 
 
 Question = Begin | Join | Agree | Mask | Survive | Reveal | End
-Answer = Offer | Sealed | Ready | Unfit | Vector | Stand | Revealed | Ended
+Answer = Offer | Sealed | Ready | Unfit | Vector | SurvivorConfirmation | Revealed | Ended
 
-A = TypeVar("A", Offer, Sealed, Ready, Unfit, Vector, Stand, Revealed, Ended)
+A = TypeVar("A", Offer, Sealed, Ready, Unfit, Vector, SurvivorConfirmation, Revealed, Ended)
 _QUESTIONS: msgpack.Decoder[Question] = msgpack.Decoder(Question)
 _ANSWERS: msgpack.Decoder[Answer] = msgpack.Decoder(Answer)
 

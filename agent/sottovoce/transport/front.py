@@ -51,7 +51,7 @@ class _Connection:
 
 
 @dataclass(slots=True)
-class Front:
+class ConnectionGate:
     """The public listener in front of gRPC.
 
     Attributes:

@@ -13,7 +13,7 @@ import grpc.aio
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
 from sottovoce.identity import Trust
 from sottovoce.listening import make_listening_error, split_address
-from sottovoce.transport.front import Front
+from sottovoce.transport.front import ConnectionGate
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
 SERVICE = "sottovoce.v1.Peer"
@@ -102,7 +102,7 @@ class GrpcTransport:
         self._receive: Receive | None = None
         self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
-        self._front = Front()
+        self._front = ConnectionGate()
         trust.subscribe(self._apply_trust_change)
 
     @property

@@ -6,17 +6,17 @@ that only some devices use. Learners, wire and transport must not import from th
 
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.vault.budget import Budget, LimitSpending, PeriodSpending, Spending
-from sottovoce.vault.chain import Head, Tip
+from sottovoce.vault.chain import Head, LedgerPosition
 from sottovoce.vault.clipped_sum import calibrate, clipped_sum_mu
 from sottovoce.vault.clocks import TrustedDays
 from sottovoce.vault.construction import build
-from sottovoce.vault.front import VaultFront
+from sottovoce.vault.front import VaultInterface
 from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.guarantee import Scaling
-from sottovoce.vault.keepers import Keeper
+from sottovoce.vault.keepers import Witness
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
-from sottovoce.vault.limits import MIN_DAYS, Renews
+from sottovoce.vault.limits import MIN_DAYS, RenewalInterval
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
@@ -29,23 +29,23 @@ __all__ = [
     "Budget",
     "GrowingRecords",
     "Head",
-    "Keeper",
     "Ledger",
+    "LedgerPosition",
     "LimitSpending",
     "Mandate",
     "Observer",
     "OperatingSystemNoise",
     "PeriodSpending",
     "Policy",
-    "Renews",
+    "RenewalInterval",
     "Scaling",
     "SeededNoise",
     "Spending",
     "Terms",
-    "Tip",
     "TrustedDays",
     "Vault",
-    "VaultFront",
+    "VaultInterface",
+    "Witness",
     "build",
     "calibrate",
     "check_budget",

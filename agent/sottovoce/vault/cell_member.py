@@ -27,8 +27,8 @@ from sottovoce.secure_sum.statements import (
     Offer,
     Ready,
     Roster,
-    Stand,
     Statement,
+    SurvivorConfirmation,
     decode_body,
     roster_from_offers,
     round_digest,
@@ -47,7 +47,7 @@ from sottovoce.secure_sum.steps import (
 )
 from sottovoce.vault.noise import NoiseSource
 
-B = TypeVar("B", Ready, Stand)
+B = TypeVar("B", Ready, SurvivorConfirmation)
 SignatureVerifier = Callable[[Statement], None]
 """Function that raises MessageRefused if the device named in a statement did not sign it for this task, or if that
 device is not in the fleet at present because it is unknown, expired or revoked."""
@@ -98,7 +98,7 @@ class _Secrets:
     members: tuple[int, ...] = ()
     h: bytes = b""
     is_masked: bool = False
-    stand: Stand | None = None
+    stand: SurvivorConfirmation | None = None
 
 
 class CellMember:
@@ -254,7 +254,7 @@ class CellMember:
         raw = pack_values(vector, width)
         return Vector(raw, Masked(secrets.h, sha256(raw).digest()))
 
-    def survive(self, request: Survive) -> Stand:
+    def survive(self, request: Survive) -> SurvivorConfirmation:
         """Confirm a set of survivors; only one set is ever confirmed.
 
         Raises:
@@ -266,7 +266,7 @@ class CellMember:
             raise _refusal("this device has not masked its part yet, or some survivors are not members of this round")
         if secrets.index not in survivors or len(survivors) < self._cell.opening_threshold(len(roster)):
             raise _refusal("there are too few survivors, or they do not include this device")
-        stand = Stand(secrets.h, survivors)
+        stand = SurvivorConfirmation(secrets.h, survivors)
         if secrets.stand not in (None, stand):
             raise _refusal("this device has confirmed a different set of survivors")
         secrets.stand = stand
@@ -282,7 +282,9 @@ class CellMember:
         stand = secrets.stand
         if stand is None:
             raise _refusal("this device has not confirmed any survivors")
-        self._check_signed(request.stands, Stand, stand, {roster.owners[index] for index in stand.survivors})
+        self._check_signed(
+            request.stands, SurvivorConfirmation, stand, {roster.owners[index] for index in stand.survivors}
+        )
         dropouts = [index for index in secrets.members if index not in stand.survivors]
         return Revealed(
             tuple(secrets.received_shares[index].seed_share(index, secrets.index) for index in stand.survivors),

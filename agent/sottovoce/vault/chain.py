@@ -18,7 +18,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Tip:
+class LedgerPosition:
     """The latest position of a ledger, as sent to peers. Both numbers only increase.
 
     Attributes:

@@ -4,11 +4,11 @@ from typing import Protocol
 
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault.budget import Spending
-from sottovoce.vault.chain import Tip
-from sottovoce.vault.keepers import Keeper
+from sottovoce.vault.chain import LedgerPosition
+from sottovoce.vault.keepers import Witness
 
 
-class VaultFront(Protocol):
+class VaultInterface(Protocol):
     """Interface for queries to a vault.
 
     Every method that is not a coroutine may wait for a disk or another process, so do not call it on an event loop.
@@ -24,7 +24,7 @@ class VaultFront(Protocol):
         """Return the spending according to the ledger."""
         ...
 
-    def tip(self) -> Tip:
+    def tip(self) -> LedgerPosition:
         """Return the ledger's latest position, as sent to peers."""
         ...
 
@@ -32,11 +32,11 @@ class VaultFront(Protocol):
         """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""
         ...
 
-    def keepers(self) -> tuple[Keeper, ...]:
+    def keepers(self) -> tuple[Witness, ...]:
         """Return the peers that keep the ledger's latest position."""
         ...
 
-    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+    def appoint(self, keepers: tuple[Witness, ...]) -> None:
         """Replace the peers that keep the ledger's latest position, durably."""
         ...
 

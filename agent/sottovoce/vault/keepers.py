@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class Witness:
     """A witness: a peer that receives every new position of the ledger and is asked for the latest one at every start.
 
     Attributes:
@@ -20,12 +20,12 @@ class Keeper:
     endpoints: tuple[str, ...]
 
 
-def encode_keepers(keepers: tuple[Keeper, ...]) -> str:
+def encode_keepers(keepers: tuple[Witness, ...]) -> str:
     """Encode keepers in the form in which the ledger stores them."""
     return json.dumps([[keeper.node, *keeper.endpoints] for keeper in keepers], separators=(",", ":"))
 
 
-def parse_keepers(text: str) -> tuple[Keeper, ...]:
+def parse_keepers(text: str) -> tuple[Witness, ...]:
     """Parse keepers from the form in which the ledger stores them; see `encode_keepers`.
 
     Raises:
@@ -34,7 +34,7 @@ def parse_keepers(text: str) -> tuple[Keeper, ...]:
     entries = json.loads(text)
     if not isinstance(entries, list) or not all(_is_keeper(entry) for entry in entries):
         raise ValueError("not a keeper list")
-    return tuple(Keeper(node, tuple(endpoints)) for node, *endpoints in entries)
+    return tuple(Witness(node, tuple(endpoints)) for node, *endpoints in entries)
 
 
 def _is_keeper(entry: object) -> bool:
@@ -57,7 +57,7 @@ class KeeperList:
     def __init__(self, read_access: Access, write_access: Access) -> None:
         self._read_access, self._write_access = read_access, write_access
 
-    def load_newest(self) -> tuple[Keeper, ...]:
+    def load_newest(self) -> tuple[Witness, ...]:
         """Return the keepers that were appointed last.
 
         Raises:
@@ -70,7 +70,7 @@ class KeeperList:
             except ValueError as error:
                 raise sqlite3.DatabaseError("the keeper list is malformed") from error
 
-    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+    def appoint(self, keepers: tuple[Witness, ...]) -> None:
         """Replace the keeper list, durably.
 
         Raises:

@@ -21,7 +21,7 @@ from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault.budget import Budget, PeriodSpending, Spending, StoredRelease, TaskSpending
-from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
+from sottovoce.vault.chain import Head, LedgerPosition, first_link, mark, next_link, release_digest
 from sottovoce.vault.charge_totals import ChargeTotals
 from sottovoce.vault.clocks import DAY, RunningTime, uptime
 from sottovoce.vault.keepers import KeeperList
@@ -321,7 +321,7 @@ class Ledger:
             row = self._connection.execute("SELECT link FROM charge WHERE number = ?", (charges,)).fetchone()
         return None if row is None else bytes(row[0])
 
-    def tip(self) -> Tip:
+    def tip(self) -> LedgerPosition:
         """Return the ledger's latest position, as sent to peers."""
         charges = self.head().charges
         with translate_errors(self._path):
@@ -329,7 +329,7 @@ class Ledger:
         mark = self.mark(charges, released)
         if mark is None:
             raise LedgerError("the privacy ledger lost a charge while it was being read: nothing was released")
-        return Tip(charges, released, mark)
+        return LedgerPosition(charges, released, mark)
 
     def mark(self, charges: int, released: int) -> bytes | None:
         """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""

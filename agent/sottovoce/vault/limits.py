@@ -59,10 +59,10 @@ def record_span_start(connection: sqlite3.Connection, limit: Limit, now: float, 
     connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, now, charges))
 
 
-Renews = Literal["never", "year"]
+RenewalInterval = Literal["never", "year"]
 """Interval at which the ledger's budget is renewed, according to the owner's policy."""
 
-MIN_DAYS: dict[Renews, int] = {"year": 365}
+MIN_DAYS: dict[RenewalInterval, int] = {"year": 365}
 """Minimum number of days for which a vault must run before the next period may begin."""
 
 
@@ -83,7 +83,7 @@ class Periods:
             row = connection.execute("SELECT number, opened FROM period ORDER BY number DESC LIMIT 1").fetchone()
         self.number, self._opened = (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
-    def allow_renewal(self, renews: Renews) -> None:
+    def allow_renewal(self, renews: RenewalInterval) -> None:
         """Allow the budget to be renewed in later periods, unless `renews` is `never`."""
         if renews != "never":
             self._min_seconds = MIN_DAYS[renews] * DAY

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from sottovoce.cell import Cell
 from sottovoce.errors import ConfigError, TaskRefused
-from sottovoce.vault.limits import Renews, Span
+from sottovoce.vault.limits import RenewalInterval, Span
 
 Unit = Literal["record", "window", "device"]
 
@@ -42,7 +42,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     colluding: Annotated[int, Meta(ge=0)] = 1
     epsilon_per_month: Annotated[float, Meta(gt=0)] | None = None
     epsilon_per_year: Annotated[float, Meta(gt=0)] | None = None
-    renews: Renews = "never"
+    renews: RenewalInterval = "never"
 
     @property
     def limits(self) -> dict[Span, float]:

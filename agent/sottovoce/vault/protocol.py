@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from sottovoce.door import PrivacyStatement, Refused
-from sottovoce.task import LARGEST_SIGNED
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.vault.budget import Budget, Spending
-from sottovoce.vault.chain import Tip
-from sottovoce.vault.keepers import Keeper
+from sottovoce.vault.chain import LedgerPosition
+from sottovoce.vault.keepers import Witness
 
 VERSION = 7
 SLACK = 8192  # maximum size in bytes of a message without its array
@@ -50,7 +50,7 @@ class Introduction(Message, frozen=True):
     statement: PrivacyStatement
     ranges: Annotated[str, Meta(max_length=4096)] = "unknown"
     follows: bool = False
-    task: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)] = b""
+    task: Annotated[bytes, Meta(max_length=MAX_SIGNED_TASK_BYTES)] = b""
 
 
 class Ask(Message, frozen=True):
@@ -101,14 +101,14 @@ class Appoint(Message, frozen=True):
     """A request to appoint these keepers."""
 
     vault: Link
-    keepers: Annotated[tuple[Keeper, ...], Meta(max_length=64)]
+    keepers: Annotated[tuple[Witness, ...], Meta(max_length=64)]
 
 
 class TakeUp(Message, frozen=True):
     """A request to accept this task, which the fleet has signed, and to answer further queries under it."""
 
     vault: Link
-    document: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)]
+    document: Annotated[bytes, Meta(max_length=MAX_SIGNED_TASK_BYTES)]
 
 
 class TakenUp(Message, frozen=True):
@@ -148,7 +148,7 @@ class Spent(Message, frozen=True):
 class Reached(Message, frozen=True):
     """An answer with the ledger's latest position, as sent to peers."""
 
-    tip: Tip
+    tip: LedgerPosition
 
 
 class Marked(Message, frozen=True):
@@ -160,7 +160,7 @@ class Marked(Message, frozen=True):
 class Kept(Message, frozen=True):
     """An answer with the peers that keep the ledger's latest position."""
 
-    keepers: tuple[Keeper, ...]
+    keepers: tuple[Witness, ...]
 
 
 class Failed(Message, frozen=True):

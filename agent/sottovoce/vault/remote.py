@@ -26,8 +26,8 @@ from sottovoce.errors import (
 )
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
-from sottovoce.vault.chain import Tip
-from sottovoce.vault.keepers import Keeper
+from sottovoce.vault.chain import LedgerPosition
+from sottovoce.vault.keepers import Witness
 from sottovoce.vault.ledger_binding import check_budget
 from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question, Reply
 from sottovoce.vault.release import SealedRelease
@@ -53,9 +53,10 @@ class Waiting(Protocol):
 
 
 class RemoteVault:
-    """Client for a vault in another process; see VaultFront. The constructor contacts the vault, waiting if necessary.
+    """Client for a vault in another process; see VaultInterface.
 
-    Each question uses a separate connection. A lost question is repeated, because a second answer costs nothing.
+    The constructor contacts the vault, waiting if necessary. Each question uses a separate connection. A lost question
+    is repeated, because a second answer costs nothing.
 
     Args:
         path: path to the vault's socket.
@@ -103,7 +104,7 @@ class RemoteVault:
         reply = self._ask(protocol.AskSpending(self._fingerprint))
         return reply.spending if isinstance(reply, protocol.Spent) else self._raise_unexpected(reply)
 
-    def tip(self) -> Tip:
+    def tip(self) -> LedgerPosition:
         """Return the ledger's latest position, as sent to peers."""
         reply = self._ask(protocol.AskTip(self._fingerprint))
         return reply.tip if isinstance(reply, protocol.Reached) else self._raise_unexpected(reply)
@@ -113,12 +114,12 @@ class RemoteVault:
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
         return reply.mark if isinstance(reply, protocol.Marked) else self._raise_unexpected(reply)
 
-    def keepers(self) -> tuple[Keeper, ...]:
+    def keepers(self) -> tuple[Witness, ...]:
         """Return the peers that keep the ledger's latest position."""
         reply = self._ask(protocol.AskKeepers(self._fingerprint))
         return reply.keepers if isinstance(reply, protocol.Kept) else self._raise_unexpected(reply)
 
-    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+    def appoint(self, keepers: tuple[Witness, ...]) -> None:
         """Replace the peers that keep the ledger's latest position."""
         reply = self._ask(protocol.Appoint(self._fingerprint, keepers))
         if not isinstance(reply, protocol.Kept) or reply.keepers != keepers:

@@ -30,7 +30,7 @@ from sottovoce.errors import (
     SottovoceError,
     TaskRefused,
 )
-from sottovoce.task import LARGEST_SIGNED
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.vault import protocol
 from sottovoce.vault.admission import Admission
 from sottovoce.vault.budget import Budget
@@ -80,7 +80,7 @@ class VaultServer:
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encode(introduction))
-        self._max_bytes = max(8 * served.max_point_size, LARGEST_SIGNED, vault.largest_step) + protocol.SLACK
+        self._max_bytes = max(8 * served.max_point_size, MAX_SIGNED_TASK_BYTES, vault.largest_step) + protocol.SLACK
         self._task_accepted = False
         self._logged: dict[str, float] = {}
 

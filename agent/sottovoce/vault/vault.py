@@ -22,10 +22,10 @@ from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Quer
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.secure_sum import STATEMENT_BYTES
 from sottovoce.vault.budget import Spending, StoredRelease
-from sottovoce.vault.chain import Tip
+from sottovoce.vault.chain import LedgerPosition
 from sottovoce.vault.clocks import DAY, RECORD_INTERVAL
 from sottovoce.vault.growing_records import GrowingRecords
-from sottovoce.vault.keepers import Keeper
+from sottovoce.vault.keepers import Witness
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
@@ -114,7 +114,7 @@ class Vault:
         with self._turn:
             return self._context.ledger.spending()
 
-    def tip(self) -> Tip:
+    def tip(self) -> LedgerPosition:
         """Return the ledger's latest position, as sent to peers."""
         with self._turn:
             return self._context.ledger.tip()
@@ -124,12 +124,12 @@ class Vault:
         with self._turn:
             return self._context.ledger.mark(charges, released)
 
-    def keepers(self) -> tuple[Keeper, ...]:
+    def keepers(self) -> tuple[Witness, ...]:
         """Return the peers that keep the ledger's latest position."""
         with self._turn:
             return self._context.ledger.keepers.load_newest()
 
-    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+    def appoint(self, keepers: tuple[Witness, ...]) -> None:
         """Replace the peers that keep the ledger's latest position."""
         with self._turn:
             self._context.ledger.keepers.appoint(keepers)

@@ -73,7 +73,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
             AgentReport(f"agent-{i:05d}", True, options.cycles, len(plan.peers[i]), vaults.spent, fleet.steps)
             for i in range(options.agents)
         ],
-        faults=options.fault_words,
+        faults=options.fault_specs,
         ledgers_agree=True,
         baselines=partial(plan_baselines, plan),
         warnings=[*shared_record_warnings(plan), *([] if statement.epsilon is None else [SIMULATED])],

@@ -58,7 +58,7 @@ def run_comparisons(planned: Plan) -> list[Comparison]:
     Args:
         planned: the plan for the run.
     """
-    options = replace(planned.options, transport="memory", faults=Faults(), fault_words=[])
+    options = replace(planned.options, transport="memory", faults=Faults(), fault_specs=[])
     if planned.classes < 2 or not ALGORITHMS[options.learner].predicts:
         return []
     budget = "no ε" if options.epsilon is None else f"ε = {options.epsilon:g}"

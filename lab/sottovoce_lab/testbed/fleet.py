@@ -140,7 +140,7 @@ class ProcessFleet:
         if member.last_status is not None:
             member.previous_statuses.append(member.last_status)
             member.last_status = None
-        arguments = [str(member.config), str(options.seed + index), *message_faults(options.fault_words)]
+        arguments = [str(member.config), str(options.seed + index), *message_faults(options.fault_specs)]
         member.process = self._starter.start(_PROGRAM, arguments, member.log)
         member.started, member.ready_s, member.is_killed = time.monotonic(), None, False
         if self._cut_off:

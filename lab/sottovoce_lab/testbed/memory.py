@@ -298,7 +298,7 @@ def _report(
         traffic=_traffic(simulation),
         resources=Resources(),
         agents=agents,
-        faults=plan.options.fault_words,
+        faults=plan.options.fault_specs,
         ledgers_agree=True,
         baselines=partial(plan_baselines, plan),
         warnings=warnings,

@@ -86,7 +86,7 @@ class Options:
         topology: name of a topology that sottovoce_lab.simulator.out_peers accepts.
         seed: seed for the partition, the hold-out and the simulated network; real noise has no seed.
         faults: the faults to inject.
-        fault_words: the fault specifications, as the user wrote them.
+        fault_specs: the fault specifications, as the user wrote them.
         settings: the rest of the configuration, by dotted key.
         isolate: how to start processes; None for the platform's default.
     """
@@ -104,7 +104,7 @@ class Options:
     topology: str
     seed: int
     faults: Faults
-    fault_words: list[str]
+    fault_specs: list[str]
     settings: dict[str, Any]
     isolate: Isolation | None = None
     fits_steps: bool = False

@@ -114,7 +114,7 @@ class _Run:
             traffic=self._traffic(),
             resources=self._resources(),
             agents=[self._agent_report(member, ledgers[member.name]) for member in self._fleet.members],
-            faults=self._plan.options.fault_words,
+            faults=self._plan.options.fault_specs,
             ledgers_agree=self._ledgers_agree(ledgers),
             baselines=partial(plan_baselines, self._plan),
             warnings=[*plan_warnings(self._plan), *self._warnings],

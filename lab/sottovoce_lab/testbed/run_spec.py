@@ -96,7 +96,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             topology=topology,
             seed=self.seed,
             faults=Faults.parse(self.faults),
-            fault_words=list(self.faults),
+            fault_specs=list(self.faults),
             settings=self.settings,
             isolate=self.isolate,
             fits_steps=self.cycles is None,
@@ -120,7 +120,7 @@ def build_run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str
     table: dict[str, Any] = {"settings": {}}
     typed_keys = {ALIASES.get(key, key) for key in typed}
     synthetic = {key.partition(".")[2]: named.pop(key) for key in _SYNTHETIC if key in named}
-    fault_words = _fault_words(named, origin)
+    fault_specs = _fault_words(named, origin)
     for key, value in named.items():
         if (short := short_names.get(key, key)) in RunSpec.__struct_fields__ and short != "settings":
             table[short] = value
@@ -132,7 +132,7 @@ def build_run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str
     if synthetic:
         table["data"] = "synthetic#" + "&".join(f"{key}={value}" for key, value in synthetic.items())
     faults = table.get("faults", [])
-    table["faults"] = [*([faults] if isinstance(faults, str) else faults), *fault_words]
+    table["faults"] = [*([faults] if isinstance(faults, str) else faults), *fault_specs]
     try:
         return msgspec.convert(table, RunSpec)
     except msgspec.ValidationError as error:

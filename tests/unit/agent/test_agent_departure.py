@@ -57,16 +57,16 @@ class Rig:
         if peer.id not in self._alive:
             raise DeliveryFailed("unreachable", "nothing listens there")
 
-    async def _hand_off(self, heir: str) -> None:
-        self.heirs.append(heir)
-        self.core.hand_off(heir)
+    async def _hand_off(self, successor: str) -> None:
+        self.heirs.append(successor)
+        self.core.hand_off(successor)
         if self._confirms:
-            asyncio.get_running_loop().call_later(0.01, self._confirmed, heir)
+            asyncio.get_running_loop().call_later(0.01, self._confirmed, successor)
 
-    def _confirmed(self, heir: str) -> None:
+    def _confirmed(self, successor: str) -> None:
         if self.late:
             self.core.receive("x", 1, len(self.heirs), self.late.pop(), 0.0)
-        self.core.confirm(heir, len(self.heirs), 0.0)
+        self.core.confirm(successor, len(self.heirs), 0.0)
         self.departure.note_progress()
 
     async def leave(self, *, told: bool = True) -> dict[str, Any]:

@@ -325,9 +325,7 @@ async def test_a_wait_is_listed_with_reason_and_end(monkeypatch: pytest.MonkeyPa
     (attempt,) = observed
     assert attempt["reason"] == f"{PEER.address} to confirm share 7"
     assert attempt["left_s"] == 3.0
-    assert str(pause["reason"]).startswith(
-        f"the next attempt to reach {PEER.address}: peer {PEER.id}: unreachable"
-    )
+    assert str(pause["reason"]).startswith(f"the next attempt to reach {PEER.address}: peer {PEER.id}: unreachable")
     assert 100 <= float(pause["left_s"]) <= 1000
     assert bench.waits.to_dict() == [], "a stopped link has no wait"
 

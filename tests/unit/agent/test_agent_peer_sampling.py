@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.agent.peer_sampling import PeerSampler
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed
 
@@ -14,7 +14,7 @@ GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
 
 
 @pytest.fixture
-def failing_request(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyncio.Event]:
+def failing_request(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampler, asyncio.Event]:
     """Peer sampling whose request to a peer fails once the event is set."""
     monkeypatch.setattr("sottovoce.agent.peer_sampling.encode_exchange", lambda _: b"")
     fail = asyncio.Event()
@@ -27,14 +27,14 @@ def failing_request(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyn
     membership.warm.return_value = ()
     transport = SimpleNamespace(deliver=deliver)
     parts: dict[str, Any] = dict.fromkeys(("book", "boots", "discovery"), MagicMock())
-    peer_sampling = PeerSampling(membership=membership, transport=transport, counters=Counters(), timeout=1.0, **parts)
+    peer_sampling = PeerSampler(membership=membership, transport=transport, counters=Counters(), timeout=1.0, **parts)
     peer_sampling._hooks = MagicMock(seal=lambda *_: b"")
     peer_sampling._loop = MagicMock()
     return peer_sampling, fail
 
 
 async def test_a_peer_that_does_not_answer_counts_as_unreachable(
-    failing_request: tuple[PeerSampling, asyncio.Event],
+    failing_request: tuple[PeerSampler, asyncio.Event],
 ) -> None:
     peer_sampling, fail = failing_request
     fail.set()
@@ -43,7 +43,7 @@ async def test_a_peer_that_does_not_answer_counts_as_unreachable(
 
 
 async def test_a_peer_expelled_during_the_request_does_not_count(
-    failing_request: tuple[PeerSampling, asyncio.Event],
+    failing_request: tuple[PeerSampler, asyncio.Event],
 ) -> None:
     peer_sampling, fail = failing_request
     request = asyncio.create_task(peer_sampling._request(GONE))  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.record_book import RecordBook, read
+from sottovoce.agent.record_book import RecordStore, read
 from sottovoce.errors import DataError
 from sottovoce.learners import Perturbation, PublishedRecord
 
@@ -29,12 +29,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_stored_records_are_there_after_a_restart(path: Path) -> None:
-    book = RecordBook(path)
+    book = RecordStore(path)
     assert book.load() == ()
     book.update([record("a"), record("a", 1), record("b")], [])
     book.update([record("c")], [record("a", 1)])
     book.close()
-    reopened = RecordBook(path)
+    reopened = RecordStore(path)
     expected = get_comparable_fields((record("a"), record("b"), record("c")))
     assert get_comparable_fields(reopened.load()) == expected
     assert get_comparable_fields(read(path)) == expected, "even while it is open"
@@ -42,18 +42,18 @@ def test_stored_records_are_there_after_a_restart(path: Path) -> None:
 
 
 def test_only_the_owner_can_read_the_book(path: Path) -> None:
-    RecordBook(path).close()
+    RecordStore(path).close()
     assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("damage", [b"not a database at all" * 300, b""])
 def test_a_corrupt_book_is_restarted_and_reported(path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    book = RecordBook(path)
+    book = RecordStore(path)
     book.update([record("a")], [])
     book.close()
     path.write_bytes(damage)
     with caplog.at_level(logging.WARNING):
-        book = RecordBook(path)
+        book = RecordStore(path)
         assert book.load() == ()
     assert "records-lost" in caplog.text
     book.update([record("b")], [])
@@ -62,7 +62,7 @@ def test_a_corrupt_book_is_restarted_and_reported(path: Path, damage: bytes, cap
 
 
 def test_a_record_corrupted_on_disk_costs_only_the_book(path: Path) -> None:
-    book = RecordBook(path)
+    book = RecordStore(path)
     book.update([record("a")], [])
     book._connection.execute("UPDATE record SET published = x'ff00ff'")
     assert book.load() == ()
@@ -80,7 +80,7 @@ def test_reading_a_missing_or_invalid_book_is_one_clear_error(path: Path) -> Non
 
 
 def test_a_failing_disk_leaves_the_book_unchanged(path: Path) -> None:
-    book = RecordBook(path)
+    book = RecordStore(path)
     book.update([record("a")], [])
     book._connection.execute("PRAGMA query_only = 1")
     with pytest.raises(DataError, match="cannot write"):

@@ -167,7 +167,9 @@ def test_another_model_s_state_is_reported(tmp_path: Path) -> None:
     state = replace(make_state(), numerator=np.zeros(4, dtype=np.int64))
     store.commit(state, [], [], None)
     store.close()
-    with pytest.raises(DataError, match=r"the saved model has 4 parameters, but the configured model has 3; restore the"):
+    with pytest.raises(
+        DataError, match=r"the saved model has 4 parameters, but the configured model has 3; restore the"
+    ):
         _load_state(tmp_path)
 
 

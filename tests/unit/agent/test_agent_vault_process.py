@@ -35,7 +35,10 @@ def test_inputs_that_another_user_could_change_are_refused(tmp_path: Path) -> No
         before = path.stat().st_mode & 0o777
         for loose in (0o020, 0o002):
             path.chmod(before | loose)
-            with pytest.raises(ConfigError, match=rf"/{path.name}: the vault must be protected from user {other}, who could .* \(chmod go-w\)"):
+            with pytest.raises(
+                ConfigError,
+                match=rf"/{path.name}: the vault must be protected from user {other}, who could .* \(chmod go-w\)",
+            ):
                 vault_process._check_writers(name, other)
         path.chmod(before)
     directory.chmod(0o1777)

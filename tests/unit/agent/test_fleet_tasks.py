@@ -13,7 +13,7 @@ from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
 from sottovoce.identity import Fleet, Trust, create_fleet, enrol
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.observe import Counters
-from sottovoce.task import LARGEST_SIGNED
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.transport import DeliveryFailed, Peer
 
 
@@ -151,7 +151,7 @@ async def test_nested_documents_do_not_end_a_device(nodes: list[Node], depth: in
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{}", b"[]", b"\xff", b'{"epoch":-1}', b'{"epoch":1,"task":null,"x":1}', b"x" * (2 * LARGEST_SIGNED)],
+    [b"", b"{}", b"[]", b"\xff", b'{"epoch":-1}', b'{"epoch":1,"task":null,"x":1}', b"x" * (2 * MAX_SIGNED_TASK_BYTES)],
 )
 async def test_malformed_documents_are_refused(nodes: list[Node], raw: bytes) -> None:
     with pytest.raises(MessageRefused):

@@ -12,7 +12,7 @@ from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
 from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.transport import Peer
-from sottovoce.vault import Budget, Keeper, Ledger
+from sottovoce.vault import Budget, Ledger, Witness
 
 from tests.support.heads import Past, head_gossip, peer_at
 from tests.support.waiting import TIMEOUT
@@ -166,7 +166,7 @@ async def test_keeper_is_replaced_after_days_of_absence(fleet: Fleet, monkeypatc
     await fleet.live(device, past, 1)
     silent = past.named[0].node
     fleet.leave(silent)
-    monkeypatch.setattr(keeper_registry, "AWAY_SECONDS", 0.0)
+    monkeypatch.setattr(keeper_registry, "REPLACE_AFTER_SECONDS", 0.0)
     await device.keeper_registry.appoint(device.is_due)
     assert silent in {keeper.node for keeper in past.named}, "no attempt to reach it was made"
     past.charges += 1
@@ -201,7 +201,7 @@ def test_ledger_stores_keepers(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)
     assert ledger.keepers.load_newest() == ()
     for names in (("a", "b"), ("b", "c")):
-        ledger.keepers.appoint(tuple(Keeper(name, (f"{name}:1", "mqtt:home")) for name in names))
+        ledger.keepers.appoint(tuple(Witness(name, (f"{name}:1", "mqtt:home")) for name in names))
     ledger.close()
     reopened = Ledger.read(tmp_path / "ledger.db")
     assert [keeper.node for keeper in reopened.keepers.load_newest()] == ["b", "c"]

@@ -11,7 +11,7 @@ from sottovoce.agent import migration
 from sottovoce.agent.migration import move
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError
-from sottovoce.vault import Budget, Keeper, Ledger
+from sottovoce.vault import Budget, Ledger, Witness
 from sottovoce.vault.account import audit_account, build_account
 
 BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**6, 20_000)
@@ -27,7 +27,7 @@ def state(tmp_path: Path) -> Path:
     Ledger.create(created / "ledger.db", OWNER, BUDGET)
     ledger = Ledger.open(created / "ledger.db", OWNER, BUDGET)
     ledger.charge(b"1" * 32, EVENT)
-    ledger.keepers.appoint((Keeper("a", ("a:1",)),))
+    ledger.keepers.appoint((Witness("a", ("a:1",)),))
     ledger.close()
     return created
 
@@ -52,7 +52,7 @@ def test_moved_device_continues_only_in_its_new_location(state: Path, tmp_path: 
     there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
     assert (there.spending().epsilon, there.numbers.key) == (spent.epsilon, key)
     assert there.spending().charges == spent.charges + 1, "its head is newer than any copy's"
-    assert there.keepers.load_newest() == (Keeper("a", ("a:1",)),)
+    assert there.keepers.load_newest() == (Witness("a", ("a:1",)),)
     assert there.charge(b"2" * 32, EVENT)
     assert audit_account(build_account(there))[0].epsilon == there.spending().epsilon
     there.close()

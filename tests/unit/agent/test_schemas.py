@@ -43,7 +43,7 @@ class Closed:
 KEPT = [
     Closed(_state, "state.db", sqlite_store),
     Closed(ledger_head_store.LedgerHeadStore, "heads.db", ledger_head_store),
-    Closed(record_book.RecordBook, "records.db", record_book),
+    Closed(record_book.RecordStore, "records.db", record_book),
     Closed(lambda path: WindowStore(path, 900, 7), "windows.db", feed_store),
     Closed(
         lambda path: sottovoce_bootstrap.AddressBook(path, 0.0), "peers.db", sottovoce_bootstrap.address_book

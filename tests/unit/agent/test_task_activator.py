@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 from sottovoce.agent.consent import save_consent
 from sottovoce.agent.local_vault import make_vault
-from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
+from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closed_reason
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
@@ -62,7 +62,7 @@ class Bench:
 
     def vault(self) -> Any:
         config = active_configuration(self.config, self.ledger)
-        closed = make_closing_check(self.config, self.ledger, self.directory, lambda: self.now)
+        closed = make_closed_reason(self.config, self.ledger, self.directory, lambda: self.now)
         return make_vault(config, build_family(config), self.ledger, closing_reason=closed)
 
 

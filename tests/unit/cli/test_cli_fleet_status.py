@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sottovoce.cli.fleet_status import _judge_device
+from sottovoce.cli.fleet_status import _classify_device
 
 PERIOD = 60.0
 DIRECT, BROKERED = "192.0.2.7:7400", "mqtt:main"
@@ -35,7 +35,7 @@ def test_all_devices_and_their_states_are_listed(
         "health": None,
     }
     result = {"id": "this", "period_s": PERIOD}
-    assert _judge_device(device, result, reached)[0] == state
-    assert _judge_device({**device, "leaving": True}, result, reached) == ("left", None)
-    assert _judge_device({**device, "leaving": True, "revoked": True}, result, reached) == ("revoked", None)
-    assert _judge_device({**device, "health": "behind"}, result, reached)[0] == "answers"
+    assert _classify_device(device, result, reached)[0] == state
+    assert _classify_device({**device, "leaving": True}, result, reached) == ("left", None)
+    assert _classify_device({**device, "leaving": True, "revoked": True}, result, reached) == ("revoked", None)
+    assert _classify_device({**device, "health": "behind"}, result, reached)[0] == "answers"

@@ -80,7 +80,10 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER.replace("dsmr-reader", "glow"), "missing device"),
         (METER + 'names = { device = "x" }', "device is not a placeholder; dsmr-reader requires none"),
         (METER + 'id = "1"', "do not identify their meter"),
-        (METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }', "messages may come from other meters too"),
+        (
+            METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }',
+            "messages may come from other meters too",
+        ),
         (METER + METER, "a meter with this name already exists"),
         (METER + "longest_gap = 1801", "longer than a window of 1800 s"),
         (METER + "replay = true", "contain no measurement times"),

@@ -82,7 +82,7 @@ MISTAKES = {
     "misspelt table": ("[learner]", "[lerner]", 11, "lerner", "unknown key; did you mean `learner`?"),
     "unknown table": ("[learner]", "[x]", 11, "x", "unknown key; known keys here: agent, data, learner"),
     "key above the tables": ("# a meter", "stat = 1", 1, "stat", "unknown key; known keys here"),
-    "missing key": ("features = 4", "", 5, "data.features", "missing; add it (number of columns in the feature matrix; public)"),
+    "missing key": ("features = 4", "", 5, "data.features", "missing; add it (number of columns in the feature"),
     "text for a number": ("epsilon = 2.0", 'epsilon = "2"', 15, "privacy.epsilon", "Expected `float`, got `str`"),
     "number for text": ('state = "meter-1"', "state = 3", 3, "agent.state", "expected a path, got int"),
     "fraction for a count": ("features = 4", "features = 4.5", 7, "data.features", "Expected `int`, got `float`"),

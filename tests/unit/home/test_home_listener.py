@@ -10,7 +10,7 @@ from sottovoce.data.feed import read_windows
 from sottovoce_home.broker import _dropping_queue_type
 from sottovoce_home.listener import Listener
 from sottovoce_home.meters import Meter, Source, Value
-from sottovoce_home.pauses import LONGEST, SHORTEST, Pauses
+from sottovoce_home.pauses import LONGEST, SHORTEST, Backoff
 from sottovoce_home.store import WindowStore, read_summary
 
 TOPIC = "home/energy"
@@ -120,7 +120,7 @@ async def test_when_the_queue_is_full_the_oldest_messages_are_dropped() -> None:
 
 
 def test_pauses_grow_to_two_minutes_with_jitter() -> None:
-    pauses = Pauses()
+    pauses = Backoff()
     first = [pauses.next() for _ in range(10)]
     assert all(SHORTEST <= pause <= LONGEST for pause in first)
     assert first[0] <= 2 * SHORTEST

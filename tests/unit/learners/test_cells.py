@@ -9,7 +9,7 @@ from sottovoce.algorithms.cell.codec import CellCodec, check, from_bytes, to_byt
 from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
 from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, decode_content
 from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer, MeanConsumer
-from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.algorithms.steps.public.descent import Schedule, rate
 from sottovoce.cell import Cell
 from sottovoce.data import Records
@@ -319,7 +319,7 @@ def test_states_and_messages_survive_encoding() -> None:
     back = codec.decode(codec.encode(state))
     assert (back.slot, back.members, back.cycle) == (1, 3, state.cycle)
     np.testing.assert_array_equal(back.numerator, state.numerator)
-    with pytest.raises(OtherModel):
+    with pytest.raises(ModelSizeMismatch):
         CellCodec(_cells(size=9)).decode(codec.encode(state))
     message = CellMessage(_known("agent-1", 5))
     check(message)

@@ -11,7 +11,7 @@ from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
-from sottovoce.learners import Ask, Effect, HandingOff, PeersChanged, Received, Send, SetTimer, Timer
+from sottovoce.learners import Ask, Effect, HandsOverState, PeersChanged, Received, Send, SetTimer, Timer
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 SIZE = 5
@@ -53,12 +53,12 @@ def test_all_mass_is_handed_over_to_the_last_bit(weight: int) -> None:
 
 
 def test_the_heir_has_both_masses_and_a_repeated_share_changes_nothing() -> None:
-    leaving, heir = _core(_state(1, WEIGHT_ONE)), _core(_state(2, 3 * WEIGHT_ONE))
-    total = leaving.state.numerator + heir.state.numerator
+    leaving, successor = _core(_state(1, WEIGHT_ONE)), _core(_state(2, 3 * WEIGHT_ONE))
+    total = leaving.state.numerator + successor.state.numerator
     (share,) = _shares_in(leaving.hand_off("b"))
     for duplicate in (False, True):
-        assert heir.receive("a", 1, 1, share, 0.0)[0] is duplicate
-    assert (heir.state.weight, heir.state.numerator.tolist()) == (4 * WEIGHT_ONE, total.tolist())
+        assert successor.receive("a", 1, 1, share, 0.0)[0] is duplicate
+    assert (successor.state.weight, successor.state.numerator.tolist()) == (4 * WEIGHT_ONE, total.tolist())
 
 
 def test_an_unconfirmed_share_survives_a_crash_and_a_confirmed_one_does_not_return() -> None:
@@ -110,10 +110,10 @@ def test_the_remaining_devices_have_the_entire_mass(seed: int) -> None:
             states[name] = replace(states[name], pending=frozenset())
             states[name], effects = learner.on(states[name], Timer("cycle"), 0.0)
             carry(effects)
-        leaver, heir = fate.sample(sorted(states), 2)
+        leaver, successor = fate.sample(sorted(states), 2)
         remaining = states.pop(leaver)
         while learner.holds(remaining):
-            remaining, effects = learner.hand_off(remaining, heir)
+            remaining, effects = learner.hand_off(remaining, successor)
             carry(effects)
     (last,) = states.values()
     assert last.weight == 10 * WEIGHT_ONE
@@ -121,5 +121,5 @@ def test_the_remaining_devices_have_the_entire_mass(seed: int) -> None:
 
 
 def test_only_learners_with_mass_hand_over() -> None:
-    assert isinstance(PushSum(SCHEDULE), HandingOff)
-    assert not issubclass(GradientWalk, HandingOff)
+    assert isinstance(PushSum(SCHEDULE), HandsOverState)
+    assert not issubclass(GradientWalk, HandsOverState)

@@ -6,16 +6,16 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from sottovoce.algorithms.rounds.public import (
+    AnswerRotation,
     DpDpsgd,
+    GradientWeighting,
     Mixing,
     Muffliato,
     Pdsl,
-    Rationing,
     RoundMessage,
     Rounds,
     RoundsSchedule,
     RoundsState,
-    Weighing,
     Work,
 )
 from sottovoce.algorithms.rounds.public.attendance import MAX_QUEUED, send_next, send_or_queue
@@ -232,7 +232,7 @@ def work(turn: int, neighbours: int) -> Work:
 def test_turns_are_fair_and_never_exceed_the_limit(neighbours: int, answers: int) -> None:
     counts = dict.fromkeys(work(0, neighbours).neighbours, 0)
     for turn in range(2 * 3 * 5 * 7):
-        positions = Rationing(answers).positions(work(turn, neighbours))
+        positions = AnswerRotation(answers).positions(work(turn, neighbours))
         assert sorted(positions.values()) == list(range(1, 1 + min(answers - 1, neighbours)))
         for peer in positions:
             counts[peer] += 1
@@ -242,13 +242,13 @@ def test_turns_are_fair_and_never_exceed_the_limit(neighbours: int, answers: int
 @pytest.mark.parametrize("weighing", ["exact", "monte-carlo"])
 def test_shapley_values_need_public_records(weighing: Any) -> None:
     with pytest.raises(ConfigError, match=r"learner\.shapley = cosine"):
-        Weighing(weighing)
+        GradientWeighting(weighing)
 
 
 def test_weights_need_no_public_records() -> None:
     gradients = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
-    assert Weighing("uniform")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [1 / 3] * 3
-    assert Weighing("cosine")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [0.5, 0.5, 0.0]
+    assert GradientWeighting("uniform")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [1 / 3] * 3
+    assert GradientWeighting("cosine")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [0.5, 0.5, 0.0]
 
 
 def test_permutations_are_public() -> None:
@@ -258,16 +258,17 @@ def test_permutations_are_public() -> None:
 
     gradients = np.arange(8.0).reshape(4, 2)
     one, same, other = (
-        np.array(Weighing("monte-carlo", Game(), 5, seed)(np.zeros(2), gradients, 1.0, 3).values) for seed in (1, 1, 2)
+        np.array(GradientWeighting("monte-carlo", Game(), 5, seed)(np.zeros(2), gradients, 1.0, 3).values)
+        for seed in (1, 1, 2)
     )
     assert one.tolist() == same.tolist() != other.tolist()
 
 
 def test_a_device_without_gradients_continues_with_its_momentum() -> None:
-    pdsl = Pdsl(Rationing(1), Weighing("uniform"), 0.5)
+    pdsl = Pdsl(AnswerRotation(1), GradientWeighting("uniform"), 0.5)
     state = replace(work(0, 0), direction=np.array([2.0]), received=({}, {}))
-    stepped = pdsl.combined(state, 1)
-    assert (stepped.direction.tolist(), stepped.model.tolist()) == ([1.0], [-1.0])
+    on_step_answer = pdsl.combined(state, 1)
+    assert (on_step_answer.direction.tolist(), on_step_answer.model.tolist()) == ([1.0], [-1.0])
 
 
 def test_the_state_is_immutable() -> None:

@@ -8,17 +8,17 @@ from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.proofs import Equivocation, FalseShare, InvalidShares, Proof, judge_proof, revealed_digest
 from sottovoce.secure_sum.statements import (
+    Accusation,
     Body,
     Deal,
-    Doubt,
-    Knows,
     Lead,
     Masked,
-    Named,
     Ready,
-    Shown,
-    Stand,
+    ResultCommitment,
+    RevealCommitment,
     Statement,
+    SurvivorConfirmation,
+    SurvivorProposal,
     decode_body,
 )
 
@@ -48,8 +48,8 @@ def is_rejected(proof: Proof) -> bool:
         (Ready(DIGEST, DIGEST), Ready(DIGEST, OTHER_DIGEST)),
         (Deal(DIGEST, 8, DIGEST, DIGEST), Deal(DIGEST, 8, DIGEST, OTHER_DIGEST)),
         (Masked(DIGEST, DIGEST), Masked(DIGEST, OTHER_DIGEST)),
-        (Named(DIGEST, (1, 2)), Named(DIGEST, (1, 3))),
-        (Stand(DIGEST, (1, 2)), Stand(DIGEST, (1, 3))),
+        (SurvivorProposal(DIGEST, (1, 2)), SurvivorProposal(DIGEST, (1, 3))),
+        (SurvivorConfirmation(DIGEST, (1, 2)), SurvivorConfirmation(DIGEST, (1, 3))),
     ],
 )
 def test_two_statements_in_one_round_prove_a_lie(first: Body, second: Body) -> None:
@@ -64,10 +64,10 @@ def test_two_statements_in_one_round_prove_a_lie(first: Body, second: Body) -> N
     "first, second",
     [
         (Lead(DIGEST, DIGEST), Lead(OTHER_DIGEST, OTHER_DIGEST)),
-        (Masked(DIGEST, DIGEST), Stand(DIGEST, (1, 2))),
-        (Knows(1, 8, DIGEST), Knows(1, 8, OTHER_DIGEST)),
-        (Doubt("a", "lied"), Doubt("b", "lied")),
-        (Shown(DIGEST, 1, DIGEST), Shown(DIGEST, 1, OTHER_DIGEST)),
+        (Masked(DIGEST, DIGEST), SurvivorConfirmation(DIGEST, (1, 2))),
+        (ResultCommitment(1, 8, DIGEST), ResultCommitment(1, 8, OTHER_DIGEST)),
+        (Accusation("a", "lied"), Accusation("b", "lied")),
+        (RevealCommitment(DIGEST, 1, DIGEST), RevealCommitment(DIGEST, 1, OTHER_DIGEST)),
     ],
 )
 def test_compatible_statements_prove_nothing(first: Body, second: Body) -> None:
@@ -118,7 +118,7 @@ def test_a_share_that_was_never_dealt_proves_a_lie() -> None:
     roots = tuple(led.trees[index].root for index in range(8))
 
     def proof(revealed: steps.Revealed, index: int = 3) -> FalseShare:
-        shown = signed(LIAR, Shown(led.h, index, revealed_digest(revealed)))
+        shown = signed(LIAR, RevealCommitment(led.h, index, revealed_digest(revealed)))
         return FalseShare(shown, revealed, led.roster.digest, led.members, roots)
 
     assert is_rejected(proof(honest))
@@ -127,4 +127,4 @@ def test_a_share_that_was_never_dealt_proves_a_lie() -> None:
     assert judged_device(proof(false_shares)) == LIAR
     assert is_rejected(structs.replace(proof(false_shares), revealed=honest)), "it signed other shares"
     assert is_rejected(structs.replace(proof(honest), roots=(OTHER_DIGEST, *roots[1:]))), "from another round"
-    assert decode_body(proof(false_shares).shown, Shown).place == 3
+    assert decode_body(proof(false_shares).shown, RevealCommitment).place == 3

@@ -17,7 +17,7 @@ def options(mixing: str | None, *faults: str, transport: str = "memory", dishone
     return Options(
         agents=AGENTS, learner="clipd2p", fidelity="sound", model=None, data="digits", transport=transport,
         epsilon=8.0, delta=1e-5, cycles=CYCLES, period=1.0, topology="full", seed=3, faults=Faults.parse(faults),
-        fault_words=list(faults), settings={key: value for key, value in own.items() if value is not None},
+        fault_specs=list(faults), settings={key: value for key, value in own.items() if value is not None},
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def run_fleet(learner: str, *words: str, epsilon: float | None = 4.0, **settings
         topology="full",
         seed=3,
         faults=Faults.parse(words),
-        fault_words=list(words),
+        fault_specs=list(words),
         settings={key.replace("__", "."): value for key, value in settings.items()},
     )
     return memory.run(plan(options), Watcher(), observed).document(), observed
@@ -139,7 +139,7 @@ def test_only_simulated_agents_support_these_faults(word: str) -> None:
             topology="full",
             seed=0,
             faults=Faults.parse([word]),
-            fault_words=[word],
+            fault_specs=[word],
             settings={},
         )
 

@@ -18,7 +18,7 @@ def make_plan(data: str, **changes: Any) -> Plan:
     usual: dict[str, Any] = {
         "agents": 3, "learner": "clipd2p", "fidelity": "sound", "model": None, "data": data, "transport": "memory",
         "epsilon": 2.0, "delta": 1e-5, "cycles": 10, "period": 1.0, "topology": "exponential", "seed": 0,
-        "faults": Faults(), "fault_words": [], "settings": {},
+        "faults": Faults(), "fault_specs": [], "settings": {},
     }  # fmt: skip
     return plan(Options(**{**usual, **changes}))
 

@@ -26,7 +26,7 @@ def options(**changes: Any) -> Options:
         "topology": "ring",
         "seed": 0,
         "faults": Faults(),
-        "fault_words": [],
+        "fault_specs": [],
     }
     return Options(**{**usual, "settings": {}, **changes})
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
-from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, Introduced, introduction, read_claim
-from sottovoce.transport.mqtt.presence import Notary
+from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, VerifiedIntroduction, introduction, read_claim
+from sottovoce.transport.mqtt.presence import IntroductionVerifier
 
 from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_in
 from tests.support.introductions import a_key, alter_introduction, make_introduction
@@ -27,8 +27,8 @@ def other_device(fleet: Fleet, tmp_path: Path) -> Identity:
     return enrol(fleet, tmp_path / "there")
 
 
-def verify_introduction(this_device: Identity, raw: bytes, device: Identity) -> Introduced:
-    return Notary(Trust(this_device)).verify(read_claim(raw, this_device.fleet, device.node_id))
+def verify_introduction(this_device: Identity, raw: bytes, device: Identity) -> VerifiedIntroduction:
+    return IntroductionVerifier(Trust(this_device)).verify(read_claim(raw, this_device.fleet, device.node_id))
 
 
 def reason(this_device: Identity, raw: bytes, device: Identity) -> str:
@@ -136,7 +136,7 @@ def test_equal_content_yields_equal_bytes(other_device: Identity) -> None:
 def test_forgeries_are_checked_until_there_are_too_many(this_device: Identity, other_device: Identity) -> None:
     """An endless sender is refused at no cost, and delays no other device for more than a moment."""
     moment = 0.0
-    notary = Notary(Trust(this_device), clock=lambda: moment)
+    notary = IntroductionVerifier(Trust(this_device), clock=lambda: moment)
     forged = read_claim(
         alter_introduction(make_introduction(other_device, a_key()), sequence=2),
         this_device.fleet,

@@ -10,7 +10,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
 from sottovoce.transport.mqtt import known_devices as module
 from sottovoce.transport.mqtt.known_devices import KnownDevices
-from sottovoce.transport.mqtt.presence import Echo, Notary, Presence
+from sottovoce.transport.mqtt.presence import Echo, IntroductionVerifier, Presence
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
 from tests.support.fleets import new_fleet, validity_ending_in
@@ -23,7 +23,7 @@ class Here:
     def __init__(self, identity: Identity) -> None:
         self.trust = Trust(identity)
         self.restarted: list[str | None] = []
-        notary = Notary(self.trust)
+        notary = IntroductionVerifier(self.trust)
         self.presence = Presence(self.trust, notary, 1)
         self.now = datetime.now(UTC)
         self.known = KnownDevices(self.presence, notary, self.restarted.append, now=lambda: self.now)
@@ -231,7 +231,7 @@ class TestPresence:
         identity, key = this_device.trust.identity, SessionKey().public
         assert this_device.presence.check_echo(make_introduction(identity, key, 1, 1)) is Echo.COPY
         assert this_device.presence.check_echo(make_introduction(identity, key, 2, 1, gone=True)) is Echo.COPY
-        later = Presence(this_device.trust, Notary(this_device.trust), 2)
+        later = Presence(this_device.trust, IntroductionVerifier(this_device.trust), 2)
         assert later.check_echo(make_introduction(identity, key, 1, 99)) is Echo.AGREES
         assert later.check_echo(make_introduction(identity, key, 1, 99, gone=True)) is Echo.DENIES
 

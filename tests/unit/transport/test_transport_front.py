@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pytest
 from sottovoce.transport import front
-from sottovoce.transport.front import Front
+from sottovoce.transport.front import ConnectionGate
 
 from tests.support.waiting import TIMEOUT
 
@@ -65,10 +65,10 @@ class Dial(Protocol):
 
 
 @contextlib.asynccontextmanager
-async def run_front() -> AsyncIterator[tuple[Front, Inside, Dial]]:
+async def run_front() -> AsyncIterator[tuple[ConnectionGate, Inside, Dial]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    front, inside, callers = Front(), Inside(), []
+    front, inside, callers = ConnectionGate(), Inside(), []
     server = await asyncio.start_unix_server(inside.serve, front.socket_path())
     await front.start("127.0.0.1", port)
 
@@ -88,7 +88,7 @@ async def run_front() -> AsyncIterator[tuple[Front, Inside, Dial]]:
                 await writer.wait_closed()
 
 
-async def wait_for_counts(front: Front, accepted: int) -> None:
+async def wait_for_counts(front: ConnectionGate, accepted: int) -> None:
     async with asyncio.timeout(TIMEOUT):
         while front.accepted < accepted:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.005)

@@ -18,8 +18,8 @@ from tests.support.vaults import make_served, serve_vault
 
 OWNER = "meter-17"
 SIZE = 12
-Front = Vault | RemoteVault
-MakeFront = Callable[..., Front]
+ConnectionGate = Vault | RemoteVault
+MakeFront = Callable[..., ConnectionGate]
 
 
 @pytest.fixture(params=["in process", "separate"])
@@ -30,7 +30,7 @@ def front(
     with ExitStack() as stack:
         open_now = stack.enter_context(ExitStack())
 
-        def make(**options: Any) -> Front:
+        def make(**options: Any) -> ConnectionGate:
             open_now.close()
             vault = make_vault(**options)
             open_now.callback(vault.close)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sottovoce.algorithms.contributions.codec import ContributionsCodec
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
-from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.wire import decode, encode
 from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
@@ -112,7 +112,7 @@ def test_a_state_is_the_same_after_a_restart() -> None:
 
 def test_another_model_s_state_is_named_and_a_push_sum_state_restarts_from_the_ledger() -> None:
     raw = ContributionsCodec(mixer(3)).encode(mixer(3).fresh())
-    with pytest.raises(OtherModel, match="model has 3 parameters, but the configured model has 4"):
+    with pytest.raises(ModelSizeMismatch, match="model has 3 parameters, but the configured model has 4"):
         ContributionsCodec(mixer(4)).decode(raw)
     share = state_pb2.PushSumState(weight=2**40, cycle=3)
     state = ContributionsCodec(mixer(3)).decode(share.SerializeToString())

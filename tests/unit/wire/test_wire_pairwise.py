@@ -11,7 +11,7 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Proposal
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
-from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.wire import Receipt, decode, decode_receipt, encode, encode_receipt
 from sottovoce.wire.v1 import pairwise_pb2
@@ -89,7 +89,7 @@ def test_a_push_sum_device_continues_from_its_estimate(weight: int, blank: bool,
 
 
 def test_another_or_missing_model_s_state_is_refused() -> None:
-    with pytest.raises(OtherModel):
+    with pytest.raises(ModelSizeMismatch):
         codec(3).decode(codec().encode(PairwiseState(np.array([1, 2]))))
     with pytest.raises(ValueError, match="the model is invalid"):
         codec().decode(b"")

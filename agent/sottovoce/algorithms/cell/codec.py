@@ -5,7 +5,7 @@ import numpy as np
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.messages import CellMessage, decode_content
 from sottovoce.algorithms.cell.public.state import CellState
-from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1 import secure_sum_pb2
@@ -51,7 +51,7 @@ class CellCodec:
         saved, numerator = secure_sum_pb2.CellState.FromString(raw), None
         if saved.numerator:
             if len(saved.numerator) != 8 * self._size:
-                raise OtherModel(len(saved.numerator) // 8, self._size)
+                raise ModelSizeMismatch(len(saved.numerator) // 8, self._size)
             numerator = np.frombuffer(saved.numerator, dtype="<i8").astype(np.int64)
         return CellState(
             cycle=saved.cycle,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
-from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
@@ -117,7 +117,7 @@ class ContributionsCodec:
             raise ValueError(f"the contributions are invalid: {error}") from error
         for numbers in (numerator, *(contribution.numerator for contribution in contributions)):
             if numbers.size != self._size:
-                raise OtherModel(numbers.size, self._size)
+                raise ModelSizeMismatch(numbers.size, self._size)
         return ContributionsState(
             numerator=numerator,
             held={rank(contribution.owner): contribution for contribution in contributions},

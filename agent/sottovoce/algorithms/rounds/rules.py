@@ -20,7 +20,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels import Kernel
 
 if TYPE_CHECKING:  # the vault process only needs the number of questions, and loads no learner
-    from sottovoce.algorithms.rounds.public import Algorithm, Weighing
+    from sottovoce.algorithms.rounds.public import Algorithm, GradientWeighting
 
 
 def _one_question(config: AgentConfig) -> int:
@@ -53,10 +53,10 @@ def _answers_per_round(config: AgentConfig) -> int:
 
 
 def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
-    from sottovoce.algorithms.rounds.public import Pdsl, Rationing
+    from sottovoce.algorithms.rounds.public import AnswerRotation, Pdsl
 
     momentum = settings_of(config, PdslSettings).momentum
-    return Pdsl(Rationing(_answers_per_round(config)), _weighing(config, kernel, public), momentum)
+    return Pdsl(AnswerRotation(_answers_per_round(config)), _weighing(config, kernel, public), momentum)
 
 
 def _check_pdsl(config: AgentConfig) -> None:
@@ -73,9 +73,9 @@ def _check_pdsl(config: AgentConfig) -> None:
 
 
 def _dp_cga(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
-    from sottovoce.algorithms.rounds.public import DpCga, Rationing
+    from sottovoce.algorithms.rounds.public import AnswerRotation, DpCga
 
-    return DpCga(Rationing(_answers_per_round(config)), settings_of(config, DpCgaSettings).momentum)
+    return DpCga(AnswerRotation(_answers_per_round(config)), settings_of(config, DpCgaSettings).momentum)
 
 
 def _dp_dpsgd(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
@@ -112,15 +112,17 @@ RULES: dict[type[RoundsSettings], Rule] = {
 }
 
 
-def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Weighing":
-    from sottovoce.algorithms.rounds.public import Weighing
+def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "GradientWeighting":
+    from sottovoce.algorithms.rounds.public import GradientWeighting
     from sottovoce.kernels.decentralised.shapley import AccuracyGame
 
     learner = settings_of(config, PdslSettings)
     if learner.scores is None:
-        return Weighing(learner.shapley)
+        return GradientWeighting(learner.shapley)
     records = _load_public_records(config) if public is None else public
-    return Weighing(learner.shapley, AccuracyGame(kernel, records.features, records.labels), learner.permutations)
+    return GradientWeighting(
+        learner.shapley, AccuracyGame(kernel, records.features, records.labels), learner.permutations
+    )
 
 
 def _load_public_records(config: AgentConfig) -> Records:

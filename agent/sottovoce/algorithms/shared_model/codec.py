@@ -11,7 +11,7 @@ from sottovoce.algorithms.shared_model.public.messages import (
     SharedModelMessage,
 )
 from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelState, StoredModel
-from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.arrays import check_model, from_float32, to_float32
 from sottovoce.wire.v1 import shared_model_pb2
@@ -110,7 +110,7 @@ class SharedModelCodec:
     def _decode_model(self, raw: bytes) -> Floats:
         parameters = from_float32(raw).astype(np.float64)
         if parameters.size != self._size:
-            raise OtherModel(parameters.size, self._size)
+            raise ModelSizeMismatch(parameters.size, self._size)
         if not np.isfinite(parameters).all():
             raise ValueError("the saved model contains a NaN or an infinity")
         return parameters

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.arrays import MAX_PARAMETERS
@@ -70,7 +70,7 @@ def decode_state(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
         size: the length of the vector that this device mixes.
 
     Raises:
-        OtherModel: if the saved vector has a different length.
+        ModelSizeMismatch: if the saved vector has a different length.
         ValueError: if the state is corrupt.
         DecodeError: if the bytes do not encode such a state.
     """
@@ -80,7 +80,7 @@ def decode_state(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
     except MessageRefused as error:
         raise ValueError(f"the model is invalid: {error}") from error
     if numerator.size != size:
-        raise OtherModel(numerator.size, size)
+        raise ModelSizeMismatch(numerator.size, size)
     return saved.weight, {
         "numerator": numerator,
         "cycle": saved.cycle,

@@ -49,7 +49,7 @@ _GRADIENT_SHARE = math.sqrt(1 - BIT_SHARE**2)
 
 
 @dataclass(frozen=True, slots=True)
-class Denormalised:
+class DenormalisedSum:
     """A sum of normalised rows, converted back to gradient units.
 
     Attributes:
@@ -90,7 +90,7 @@ def normalise(gradients: Rows, rule: Rule, threshold: float) -> Rows:
     return np.hstack([clipped * _GRADIENT_SHARE, np.where(norms <= threshold, BIT_SHARE, -BIT_SHARE)])
 
 
-def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float) -> Denormalised:
+def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float) -> DenormalisedSum:
     """Convert a sum of normalised rows back to gradient units.
 
     Args:
@@ -99,5 +99,5 @@ def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float)
         threshold: the C used for the rows; under `automatic`, the length to which each row is scaled.
     """
     if rule == "quantile":
-        return Denormalised(total[:-1] * (threshold / _GRADIENT_SHARE), float(total[-1]) / BIT_SHARE)
-    return Denormalised(total * threshold, None)
+        return DenormalisedSum(total[:-1] * (threshold / _GRADIENT_SHARE), float(total[-1]) / BIT_SHARE)
+    return DenormalisedSum(total * threshold, None)

@@ -61,7 +61,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Introduced:
+class VerifiedIntroduction:
     """The verified content of an introduction.
 
     Attributes:
@@ -123,7 +123,7 @@ def read_claim(raw: bytes, fleet: str, device: str) -> Claim:
     return Claim(device, version, message.session_key, message.gone, message)
 
 
-def verify_claim(claim: Claim, verify_certificate: Callable[[bytes], Subject]) -> Introduced:
+def verify_claim(claim: Claim, verify_certificate: Callable[[bytes], Subject]) -> VerifiedIntroduction:
     """Verify an introduction's certificate and signature.
 
     Args:
@@ -144,7 +144,7 @@ def verify_claim(claim: Claim, verify_certificate: Callable[[bytes], Subject]) -
         Ed25519PublicKey.from_public_bytes(subject.public_key).verify(message.signature, _signed_bytes(message))
     except InvalidSignature as error:
         raise MessageRefused("signature", f"an introduction of {device} was not signed by that device") from error
-    return Introduced(subject, claim.version, claim.session_key, claim.gone)
+    return VerifiedIntroduction(subject, claim.version, claim.session_key, claim.gone)
 
 
 def _signed_bytes(message: Introduction) -> bytes:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sottovoce.errors import MessageRefused
-from sottovoce.transport.mqtt.introduction import Introduced, read_claim
-from sottovoce.transport.mqtt.presence import Notary, Presence
+from sottovoce.transport.mqtt.introduction import VerifiedIntroduction, read_claim
+from sottovoce.transport.mqtt.presence import IntroductionVerifier, Presence
 from sottovoce.transport.mqtt.secrecy import Channel
 
 _MAX_KNOWN = 4096
@@ -32,7 +32,7 @@ class KnownDevice:
     """
 
     raw: bytes
-    introduced: Introduced
+    introduced: VerifiedIntroduction
     channel: Channel
     former: tuple[bytes, ...]
     trust_version: int
@@ -73,7 +73,7 @@ class KnownDevices:
     def __init__(
         self,
         presence: Presence,
-        notary: Notary,
+        notary: IntroductionVerifier,
         on_new_key: Callable[[str | None], None],
         on_reconnect: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -139,7 +139,7 @@ class KnownDevices:
         for known in self._known.values():
             known.has_answered = False
 
-    def _add(self, device: str, raw: bytes, introduced: Introduced) -> KnownDevice:
+    def _add(self, device: str, raw: bytes, introduced: VerifiedIntroduction) -> KnownDevice:
         previous = self._known.get(device)
         if previous is None and len(self._known) >= _MAX_KNOWN:
             self._known.clear()

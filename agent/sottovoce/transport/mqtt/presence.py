@@ -8,14 +8,14 @@ from enum import Enum, auto
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Subject, verify_credential
 from sottovoce.identity.trust import Trust
-from sottovoce.transport.mqtt.introduction import Claim, Introduced, introduction, read_claim, verify_claim
+from sottovoce.transport.mqtt.introduction import Claim, VerifiedIntroduction, introduction, read_claim, verify_claim
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
 _MAX_FORGERIES = 500.0  # allowed in a row, because a broker may retain introductions whose certificates have expired
 _FORGERIES_PER_SECOND = 50.0  # verifying one takes half a millisecond on a workstation; sending one is almost free
 
 
-class Notary:
+class IntroductionVerifier:
     """A verifier for introductions that pauses for a moment after too many forged ones.
 
     Args:
@@ -29,7 +29,7 @@ class Notary:
         self._clock = clock
         self._updated_at = clock()
 
-    def verify(self, claim: Claim) -> Introduced:
+    def verify(self, claim: Claim) -> VerifiedIntroduction:
         """Verify a claim, and return the device that it introduces.
 
         Revoked devices are verified too: the receiver of their messages rejects those and replies with the reason.
@@ -75,7 +75,7 @@ class Presence:
         key: the device's session key.
     """
 
-    def __init__(self, trust: Trust, notary: Notary, incarnation: int) -> None:
+    def __init__(self, trust: Trust, notary: IntroductionVerifier, incarnation: int) -> None:
         self.fleet, self.device = trust.identity.fleet, trust.identity.node_id
         self.key = SessionKey()
         self._notary = notary

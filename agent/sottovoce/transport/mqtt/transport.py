@@ -20,7 +20,7 @@ from sottovoce.transport.mqtt.connection import Connection, Waiting
 from sottovoce.transport.mqtt.exchanges import Exchanges, PeerUnavailable
 from sottovoce.transport.mqtt.introduction import decode_canonical
 from sottovoce.transport.mqtt.known_devices import KnownDevice, KnownDevices
-from sottovoce.transport.mqtt.presence import Echo, Notary, Presence
+from sottovoce.transport.mqtt.presence import Echo, IntroductionVerifier, Presence
 from sottovoce.transport.mqtt.topics import Topics
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
@@ -75,7 +75,7 @@ class MqttTransport:
         self._id = identity.node_id
         self._waiting = waiting
         self._topics = Topics(identity.fleet, identity.node_id)
-        notary = Notary(trust)
+        notary = IntroductionVerifier(trust)
         self._presence = Presence(trust, notary, incarnation)
         self._known_devices = KnownDevices(self._presence, notary, self._fail_requests, self._on_peer_returned)
         self._on_peer_reachable = on_peer_reachable

@@ -74,7 +74,7 @@ class ContainerSettings:
             topology=NEWSCAST,
             seed=round(_number(values, "SEED")),
             faults=Faults(),
-            fault_words=[],
+            fault_specs=[],
             settings={},
         )
         return cls(

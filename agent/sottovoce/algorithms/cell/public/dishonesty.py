@@ -14,7 +14,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.learners.learner import Send
 from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.proofs import Proof, judge_proof
-from sottovoce.secure_sum.statements import Doubt, Statement, body_bytes, decode_body
+from sottovoce.secure_sum.statements import Accusation, Statement, body_bytes, decode_body
 
 _EXCLUSION_BEATS = 1_000
 
@@ -38,7 +38,7 @@ class Dishonesty:
         """Record that this device caught another one lying, and tell all peers."""
         if liar == self._owner or liar in state.struck:
             return state, []
-        statement = self._provenance.sign(Statement(self._owner, body_bytes(Doubt(liar, description))))
+        statement = self._provenance.sign(Statement(self._owner, body_bytes(Accusation(liar, description))))
         return self._broadcast(self._strike_off(state, liar, description, "seen here"), Doubted(statement))
 
     def record_proof(self, state: CellState, proof: Proof) -> Step:
@@ -75,7 +75,7 @@ class Dishonesty:
         """
         if statement.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
-        doubt = decode_body(statement, Doubt)
+        doubt = decode_body(statement, Accusation)
         self._provenance.admit(statement)
         if doubt.accused not in state.peers or doubt.accused == sender:
             return state

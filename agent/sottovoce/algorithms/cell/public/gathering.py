@@ -18,7 +18,7 @@ from sottovoce.algorithms.cell.public.messages import (
     SurvivorAck,
     Unready,
 )
-from sottovoce.algorithms.cell.public.state import Leading
+from sottovoce.algorithms.cell.public.state import LeaderState
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Provenance
@@ -31,13 +31,13 @@ from sottovoce.secure_sum.statements import (
     Deal,
     Lead,
     Masked,
-    Named,
     Offer,
     Ready,
+    RevealCommitment,
     Roster,
-    Shown,
-    Stand,
     Statement,
+    SurvivorConfirmation,
+    SurvivorProposal,
     decode_body,
     round_digest,
 )
@@ -91,14 +91,14 @@ class LeaderUpdate:
         proofs: proofs of lies, for the other devices.
     """
 
-    leading: Leading | None
+    leading: LeaderState | None
     messages: tuple[tuple[str, AnyContent], ...] = ()
     opened: OpenedRound | None = None
     lies: tuple[tuple[str, str], ...] = ()
     proofs: tuple[Proof, ...] = ()
 
 
-class Gathering:
+class StatementCollector:
     """Checks and stores the messages that members send to a leader.
 
     Args:
@@ -112,7 +112,7 @@ class Gathering:
         self._cell, self._size, self._provenance = cell, size, provenance
         self._bytes_per_element = bytes_per_element
 
-    def handle(self, leading: Leading | None, sender: str, content: AnyContent, beat: int) -> LeaderUpdate:
+    def handle(self, leading: LeaderState | None, sender: str, content: AnyContent, beat: int) -> LeaderUpdate:
         """Handle a message from a member.
 
         Raises:
@@ -120,7 +120,7 @@ class Gathering:
         """
         if isinstance(content, Offered):
             slot = decode_body(content.offer, Offer).slot
-            return LeaderUpdate(self._store_offer(leading or Leading(slot, "offers", beat), sender, content.offer))
+            return LeaderUpdate(self._store_offer(leading or LeaderState(slot, "offers", beat), sender, content.offer))
         if leading is None or leading.roster is None or sender not in leading.roster.owners:
             return LeaderUpdate(leading)
         roster, position = leading.roster, leading.roster.owners.index(sender)
@@ -143,18 +143,20 @@ class Gathering:
                 # The member has just switched to this deputy.
                 return LeaderUpdate(leading, ((sender, Survived(leading.named)),))
             case SurvivorAck(_, named) if leading.deputy and position in leading.members:
-                if decode_body(named, Named).round == leading.round and named.owner in roster.owners:
+                if decode_body(named, SurvivorProposal).round == leading.round and named.owner in roster.owners:
                     return self._compare_statements(
                         replace(leading, named=leading.named or named), roster, leading.named, named
                     )
             case SurvivorAck(statement) if leading.stage == "stands" and position in leading.survivors:
-                if self._verify_body(roster, position, statement, Stand) == Stand(leading.round, leading.survivors):
+                if self._verify_body(roster, position, statement, SurvivorConfirmation) == SurvivorConfirmation(
+                    leading.round, leading.survivors
+                ):
                     return LeaderUpdate(replace(leading, stands={**leading.stands, position: statement}))
             case SharesRevealed() if leading.stage == "reveals" and position in leading.survivors:
                 return self._store_revealed_shares(leading, roster, position, content)
         return LeaderUpdate(leading)
 
-    def _store_offer(self, leading: Leading, sender: str, offer: Statement) -> Leading:
+    def _store_offer(self, leading: LeaderState, sender: str, offer: Statement) -> LeaderState:
         if leading.stage != "offers":
             return leading
         if offer.owner != sender:
@@ -164,7 +166,7 @@ class Gathering:
         self._provenance.admit(offer)
         return replace(leading, offers={**leading.offers, sender: offer})
 
-    def _store_shares(self, leading: Leading, roster: Roster, position: int, shared: Shared) -> Leading:
+    def _store_shares(self, leading: LeaderState, roster: Roster, position: int, shared: Shared) -> LeaderState:
         """Store a member's shares after checking them against its signed commitment."""
         if (len(shared.sealed), len(shared.leaves)) != (len(roster), 2 * len(roster)):
             return leading
@@ -174,7 +176,7 @@ class Gathering:
             raise MessageRefused("cell", "a member signed shares that differ from those that it submitted")
         return replace(leading, dealt={**leading.dealt, position: shared})
 
-    def _store_vector(self, leading: Leading, roster: Roster, position: int, given: Given) -> LeaderUpdate:
+    def _store_vector(self, leading: LeaderState, roster: Roster, position: int, given: Given) -> LeaderUpdate:
         """Store a masked vector. Report the member if it signed two vectors or sent one that it did not sign."""
         if self._verify_body(roster, position, given.statement, Masked).round != leading.round:
             return LeaderUpdate(leading)
@@ -190,15 +192,18 @@ class Gathering:
         return LeaderUpdate(replace(leading, vectors={**leading.vectors, position: given}))
 
     def _store_revealed_shares(
-        self, leading: Leading, roster: Roster, position: int, content: SharesRevealed
+        self, leading: LeaderState, roster: Roster, position: int, content: SharesRevealed
     ) -> LeaderUpdate:
         """Store shares that match their dealers' commitments. Report the member if it reveals any other share."""
         revealed, gone = content.revealed, leading.gone
-        shown = self._verify_body(roster, position, content.statement, Shown)
+        shown = self._verify_body(roster, position, content.statement, RevealCommitment)
         if shown.round != leading.round:
             return LeaderUpdate(leading)
         dealers = (tuple(share.dealer for share in revealed.seeds), tuple(share.dealer for share in revealed.mask_keys))
-        if shown != Shown(leading.round, position, revealed_digest(revealed)) or dealers != (leading.survivors, gone):
+        if shown != RevealCommitment(leading.round, position, revealed_digest(revealed)) or dealers != (
+            leading.survivors,
+            gone,
+        ):
             return LeaderUpdate(
                 leading, lies=((roster.owners[position], "revealed shares other than those requested"),)
             )
@@ -210,7 +215,7 @@ class Gathering:
 
     @staticmethod
     def _compare_statements(
-        leading: Leading, roster: Roster, first: Statement | None, second: Statement
+        leading: LeaderState, roster: Roster, first: Statement | None, second: Statement
     ) -> LeaderUpdate:
         """Report the signer of two statements if they differ."""
         if first is None or second.owner != first.owner or second.body == first.body:

@@ -14,7 +14,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.learners.learner import shape_refusal
 from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import FalseStatement, Opening, VerifiedOpening, verify_opening
-from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, decode_body
+from sottovoce.secure_sum.statements import Masked, ResultCommitment, Statement, body_bytes, decode_body
 
 _MAX_BYTES = 2**21  # size limit for the vectors in one message, in bytes
 _MAX_REQUESTED = 256
@@ -127,7 +127,7 @@ class Knowledge:
         body = body_bytes(knowledge_statement(slot, members, numerator))
         return Known(self._provenance.sign(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
-    def verify_knowledge(self, sender: str, known: Known) -> Knows:
+    def verify_knowledge(self, sender: str, known: Known) -> ResultCommitment:
         """Check that another device signed the knowledge it sent, and return that knowledge.
 
         Raises:
@@ -136,18 +136,18 @@ class Knowledge:
         if known.statement.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
         self.decode_numerator(known.numerator)
-        body = decode_body(known.statement, Knows)
+        body = decode_body(known.statement, ResultCommitment)
         if body.numerator != sha256(known.numerator).digest():
             raise MessageRefused("cell", "a device signed values other than those it sends")
         self._provenance.admit(known.statement)
         return body
 
-    def find_agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
+    def find_agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[ResultCommitment, Numerator] | None:
         """Return the knowledge on which enough devices agree: as many as it takes to open the smallest cell."""
         bodies = [vote.statement.body for vote in votes.values()]
         for vote in votes.values():
             if bodies.count(vote.statement.body) >= self._cell.opening_threshold(self._cell.least):
-                return decode_body(vote.statement, Knows), self.decode_numerator(vote.numerator)
+                return decode_body(vote.statement, ResultCommitment), self.decode_numerator(vote.numerator)
         return None
 
     def decode_numerator(self, raw: bytes) -> NDArray[np.int64]:
@@ -161,9 +161,9 @@ class Knowledge:
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
 
-def knowledge_statement(slot: int, members: int, numerator: Numerator) -> Knows:
+def knowledge_statement(slot: int, members: int, numerator: Numerator) -> ResultCommitment:
     """Return the unsigned statement of a device's knowledge after `slot` sums."""
-    return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
+    return ResultCommitment(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 
 
 def check_vector(vector: Given, h: bytes, size: int) -> None:

@@ -15,7 +15,7 @@ from sottovoce.algorithms.cell.public.messages import (
     RosterProposal,
     Survived,
 )
-from sottovoce.algorithms.cell.public.state import Leading
+from sottovoce.algorithms.cell.public.state import LeaderState
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Provenance
@@ -26,10 +26,10 @@ from sottovoce.secure_sum.statements import (
     Body,
     Deal,
     Lead,
-    Named,
     Offer,
     Roster,
     Statement,
+    SurvivorProposal,
     body_bytes,
     decode_body,
     roster_from_offers,
@@ -54,7 +54,9 @@ class Leader:
     def __init__(self, owner: str, cell: Cell, size: int, provenance: Provenance) -> None:
         self._owner, self._cell, self._size, self._provenance = owner, cell, size, provenance
 
-    def advance(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> LeaderUpdate:
+    def advance(
+        self, leading: LeaderState, expected: frozenset[str], struck: frozenset[str], beat: int
+    ) -> LeaderUpdate:
         """Move to the next stage once all expected messages have arrived, or once enough have arrived by the timeout.
 
         Messages are checked on arrival. If one still fails a check here, the round ends.
@@ -71,7 +73,7 @@ class Leader:
             return LeaderUpdate(None)
 
     def _advance_stage(
-        self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int
+        self, leading: LeaderState, expected: frozenset[str], struck: frozenset[str], beat: int
     ) -> LeaderUpdate:
         if leading.deputy:
             return LeaderUpdate(leading)
@@ -91,10 +93,10 @@ class Leader:
                 return self._open(leading, late=late)
 
     @staticmethod
-    def new_deputy(roster: Roster, agreement: Agreed, beat: int) -> Leading:
+    def new_deputy(roster: Roster, agreement: Agreed, beat: int) -> LeaderState:
         """Return the state of a new deputy, which receives the same messages as the leader from now on."""
         deals = dict(zip(agreement.members, agreement.deals, strict=True))
-        return Leading(
+        return LeaderState(
             roster.offers[0].slot,
             "vectors",
             beat,
@@ -106,7 +108,7 @@ class Leader:
             deputy=True,
         )
 
-    def take_over(self, leading: Leading, named: Statement | None, beat: int) -> LeaderUpdate:
+    def take_over(self, leading: LeaderState, named: Statement | None, beat: int) -> LeaderUpdate:
         """Take over as a deputy, reusing any acknowledged survivors; end the round if their vectors are missing."""
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
@@ -114,13 +116,13 @@ class Leader:
             return LeaderUpdate(
                 leading, () if leading.go is None else _messages_to(_owners_at(leading, leading.members), leading.go)
             )
-        survivors = decode_body(named, Named).survivors
+        survivors = decode_body(named, SurvivorProposal).survivors
         if not leading.vectors.keys() >= {*survivors}:
             return LeaderUpdate(None)
         return self._announce_survivors(leading, survivors, beat)
 
     def _propose_roster(
-        self, leading: Leading, expected: frozenset[str], struck: Collection[str], beat: int, *, late: bool
+        self, leading: LeaderState, expected: frozenset[str], struck: Collection[str], beat: int, *, late: bool
     ) -> LeaderUpdate:
         eligible = {owner: offer for owner, offer in leading.offers.items() if owner not in struck}
         complete = len(eligible) >= self._cell.most or expected <= eligible.keys()
@@ -131,9 +133,11 @@ class Leader:
             return LeaderUpdate(None if late else leading)
         roster = roster_from_offers([offers[owner] for owner in sorted(offers)[: self._cell.most]])
         proposal = RosterProposal(roster.statements)
-        return LeaderUpdate(Leading(leading.slot, "shares", beat, roster=roster), _messages_to(roster.owners, proposal))
+        return LeaderUpdate(
+            LeaderState(leading.slot, "shares", beat, roster=roster), _messages_to(roster.owners, proposal)
+        )
 
-    def _agree(self, leading: Leading, beat: int, *, late: bool) -> LeaderUpdate:
+    def _agree(self, leading: LeaderState, beat: int, *, late: bool) -> LeaderUpdate:
         roster, dealt = _roster(leading), leading.dealt
         members = tuple(sorted(dealt))
         if len(members) < len(roster) and not late:
@@ -157,10 +161,12 @@ class Leader:
             )
             for member in members
         )
-        stage = Leading(leading.slot, "readies", beat, roster=roster, members=members, deals=deals, round=h, lead=lead)
+        stage = LeaderState(
+            leading.slot, "readies", beat, roster=roster, members=members, deals=deals, round=h, lead=lead
+        )
         return LeaderUpdate(stage, agreements)
 
-    def _begin(self, leading: Leading, beat: int, *, late: bool) -> LeaderUpdate:
+    def _begin(self, leading: LeaderState, beat: int, *, late: bool) -> LeaderUpdate:
         """Start the round once enough members are ready. No member is charged before that."""
         roster = _roster(leading)
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
@@ -173,7 +179,7 @@ class Leader:
         leading = replace(leading, stage="vectors", since=beat, readies={}, unready=unready)
         return LeaderUpdate(leading, _messages_to(_owners_at(leading, ready), go))
 
-    def _determine_survivors(self, leading: Leading, beat: int, *, late: bool) -> LeaderUpdate:
+    def _determine_survivors(self, leading: LeaderState, beat: int, *, late: bool) -> LeaderUpdate:
         survivors = tuple(sorted(leading.vectors))
         if not {*survivors} >= {*leading.members} - leading.unready and not late:
             return LeaderUpdate(leading)
@@ -181,15 +187,15 @@ class Leader:
             return LeaderUpdate(None if late else leading)
         return self._announce_survivors(leading, survivors, beat)
 
-    def _announce_survivors(self, leading: Leading, survivors: tuple[int, ...], beat: int) -> LeaderUpdate:
-        named = self._sign(Named(leading.round, survivors))
+    def _announce_survivors(self, leading: LeaderState, survivors: tuple[int, ...], beat: int) -> LeaderUpdate:
+        named = self._sign(SurvivorProposal(leading.round, survivors))
         vectors = {position: leading.vectors[position] for position in survivors}
         leading = replace(
             leading, stage="stands", since=beat, vectors=vectors, survivors=survivors, stands={}, named=named
         )
         return LeaderUpdate(leading, _messages_to(_owners_at(leading, survivors), Survived(named)))
 
-    def _request_reveals(self, leading: Leading, beat: int, *, late: bool) -> LeaderUpdate:
+    def _request_reveals(self, leading: LeaderState, beat: int, *, late: bool) -> LeaderUpdate:
         needed = self._cell.opening_threshold(len(_roster(leading)))
         if len(leading.stands) < needed:
             return LeaderUpdate(None if late else leading)
@@ -198,7 +204,7 @@ class Leader:
             replace(leading, stage="reveals", since=beat), _messages_to(_owners_at(leading, leading.survivors), quorum)
         )
 
-    def _open(self, leading: Leading, *, late: bool) -> LeaderUpdate:
+    def _open(self, leading: LeaderState, *, late: bool) -> LeaderUpdate:
         roster = _roster(leading)
         needed = self._cell.opening_threshold(len(roster))
         if len(leading.revealed) < needed:
@@ -215,7 +221,7 @@ class Leader:
         return self._publish_opening(leading, roster, secrets)
 
     @staticmethod
-    def _publish_opening(leading: Leading, roster: Roster, secrets: Secrets) -> LeaderUpdate:
+    def _publish_opening(leading: LeaderState, roster: Roster, secrets: Secrets) -> LeaderUpdate:
         stands = tuple(leading.stands[position] for position in sorted(leading.stands))
         opening = Opening(roster.statements, leading.members, leading.roots, stands, secrets.seeds, secrets.mask_keys)
         opened = OpenedRound(VerifiedOpening(opening, roster, leading.round, leading.survivors), leading.vectors)
@@ -226,7 +232,7 @@ class Leader:
 
 
 def _worthless_shares_proof(
-    leading: Leading, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]
+    leading: LeaderState, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]
 ) -> InvalidShares:
     """Return the proof that a member dealt shares that do not recover the secret in its offer."""
     for_mask_key = dealer not in leading.survivors
@@ -245,13 +251,13 @@ def _abort_round(roster: Roster) -> LeaderUpdate:
     return LeaderUpdate(None, _messages_to(roster.owners, Over(roster.digest)))
 
 
-def _roster(leading: Leading) -> Roster:
+def _roster(leading: LeaderState) -> Roster:
     if leading.roster is None:
         raise MessageRefused("cell", "this device is not leading a round")
     return leading.roster
 
 
-def _owners_at(leading: Leading, positions: Sequence[int]) -> list[str]:
+def _owners_at(leading: LeaderState, positions: Sequence[int]) -> list[str]:
     owners = _roster(leading).owners
     return [owners[position] for position in positions]
 

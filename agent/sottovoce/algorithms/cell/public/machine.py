@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty, dishonesty_details
-from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate, verify_body, verify_roots
+from sottovoce.algorithms.cell.public.gathering import LeaderUpdate, StatementCollector, verify_body, verify_roots
 from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound, knowledge_statement
 from sottovoce.algorithms.cell.public.leader import Leader
 from sottovoce.algorithms.cell.public.messages import (
@@ -79,15 +79,15 @@ from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
     Body,
     Deal,
-    Knows,
     Lead,
-    Named,
     Offer,
     Ready,
+    ResultCommitment,
+    RevealCommitment,
     Roster,
-    Shown,
-    Stand,
     Statement,
+    SurvivorConfirmation,
+    SurvivorProposal,
     body_bytes,
     decode_body,
     roster_from_offers,
@@ -142,7 +142,7 @@ class Cells:
     ) -> None:
         self._learner, self._owner, self.consumer, self._period = learner, owner, consumer, period
         self._provenance = provenance
-        self._gathering = Gathering(cell, consumer.size, consumer.bytes_per_element, provenance)
+        self._gathering = StatementCollector(cell, consumer.size, consumer.bytes_per_element, provenance)
         self._leader = Leader(owner, cell, consumer.size, provenance)
         self._knowledge = Knowledge(cell, consumer, provenance)
         self._dishonesty = Dishonesty(owner, cell, provenance)
@@ -172,7 +172,7 @@ class Cells:
         return Progress(phase, state.slot, self.consumer.rounds, state.exhausted, details)
 
     def belief(self, state: CellState) -> Belief | None:
-        """Return the result of the last sum, or None while sums are still to come; see Settling.belief."""
+        """Return the result of the last sum, or None while sums are still to come; see SettlingLearner.belief."""
         return None if self._has_sums_left(state) or state.numerator is None else Belief(state.numerator / UNIT)
 
     def start(self, state: CellState, now: float) -> Step:
@@ -210,8 +210,8 @@ class Cells:
             case _:
                 return state, []
 
-    def stepped(self, state: CellState, answer: CellAnswer | Refused, now: float) -> Step:
-        """Handle the vault's answer to a step; see TakingPart.stepped."""
+    def on_step_answer(self, state: CellState, answer: CellAnswer | Refused, now: float) -> Step:
+        """Handle the vault's answer to a step; see SecureSumLearner.on_step_answer."""
         return queue_sends(self._handle_answer(state, answer))
 
     def _handle_answer(self, state: CellState, answer: CellAnswer | Refused) -> Step:
@@ -241,13 +241,13 @@ class Cells:
                 return self._report_unready(state, dealers)
             case Vector(vector=vector, statement=masked):
                 return self._at_stage(state, "held", given=Given(vector, self._sign_without_certificate(masked))), []
-            case Stand() as stand:
+            case SurvivorConfirmation() as stand:
                 if state.named is None:
                     return state, []
                 stood = SurvivorAck(self._sign_without_certificate(stand), state.named)
                 return self._submit(self._at_stage(state, "stood", survivor_ack=stood), state.leader, stood)
             case Revealed() as revealed:
-                shown = Shown(state.round, self._position(state), revealed_digest(revealed))
+                shown = RevealCommitment(state.round, self._position(state), revealed_digest(revealed))
                 return self._submit(
                     self._at_stage(state, "told"),
                     state.leader,
@@ -503,7 +503,7 @@ class Cells:
         own_body = body_bytes(knowledge_statement(state.slot, state.members, state.numerator))
         doubts = dict(state.doubts)
         for sender, known in votes.items():
-            if decode_body(known.statement, Knows).slot == state.slot and known.statement.body != own_body:
+            if decode_body(known.statement, ResultCommitment).slot == state.slot and known.statement.body != own_body:
                 description = f"contradicts this device about sum {state.slot}"
                 doubts[sender] = {**doubts.get(sender, {}), self._owner: description}
         return replace(state, doubts=doubts)
@@ -561,7 +561,7 @@ class Cells:
             case Survived(statement) if (
                 state.stage in _STAGES_AFTER_VECTOR and sender == state.leader and state.roster is not None
             ):
-                named = verify_body(self._provenance, state.roster, sender, statement, Named)
+                named = verify_body(self._provenance, state.roster, sender, statement, SurvivorProposal)
                 if named.round != state.round:
                     return state, []
                 return self._take_part(replace(state, named=statement), Survive(named.survivors))

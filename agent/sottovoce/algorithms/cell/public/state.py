@@ -15,7 +15,7 @@ from sottovoce.secure_sum.steps import Revealed
 
 
 @dataclass(frozen=True, slots=True)
-class Leading:
+class LeaderState:
     """The state of a leader, which collects messages stage by stage.
 
     Attributes:
@@ -156,7 +156,7 @@ class CellState:
     opened: OpenedRound | None = None
     votes: Mapping[str, Known] = field(default_factory=dict)
     last_seek_beat: int = -(2**30)
-    leading: Mapping[int, Leading] = field(default_factory=dict)
+    leading: Mapping[int, LeaderState] = field(default_factory=dict)
     failed_rounds: int = 0
     outbox: Mapping[str, tuple[CellMessage, ...]] = field(default_factory=dict)
     simulated: bool = False

@@ -178,24 +178,24 @@ class Mixer:
         )
 
     def belief(self, state: ContributionsState) -> Belief | None:
-        """Return the held contributions and the peers that lack any of them; see Settling."""
+        """Return the held contributions and the peers that lack any of them; see SettlingLearner."""
         if not self._is_done(state):
             return None
         lacking = tuple(peer for peer in state.peers if self._offers.offer(state, peer) is not None)
         return Belief(np.empty(0), (steps_by_rank(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
-        """Return whether this device has a step that is not yet in a signed contribution; see HandingOff."""
+        """Return whether this device has a step that is not yet in a signed contribution; see HandsOverState."""
         signed = state.held.get(self.rank)
         return state.step > (0 if signed is None else signed.steps)
 
-    def hand_off(self, state: ContributionsState, heir: str) -> Step:
-        """Send the heir this device's signed contribution; see HandingOff."""
+    def hand_off(self, state: ContributionsState, successor: str) -> Step:
+        """Send the successor this device's signed contribution; see HandsOverState."""
         if not self.holds(state):
             return state, []
         state = self.sign_contribution(state)
         message = Contributions(steps_by_rank(state.held), (state.held[self.rank],))
-        return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
+        return replace(state, pending=state.pending | {successor}), [Send(successor, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
         """Return the model, float64[width]: the start minus the mean of held contributions and this device's own sum.

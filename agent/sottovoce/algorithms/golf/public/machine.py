@@ -211,7 +211,7 @@ class Golf:
         )
 
     def belief(self, state: GolfState) -> Belief | None:
-        """Return the model if one is sent, the stored records and the cursor of each peer; see Settling.belief."""
+        """Return the model if one is sent, the stored records and each peer's cursor; see SettlingLearner.belief."""
         if not self._is_done(state):
             return None
         cursors = tuple((peer, facts.cursor) for peer, facts in sorted(state.peer_facts.items()))

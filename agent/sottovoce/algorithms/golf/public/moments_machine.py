@@ -58,7 +58,7 @@ class GolfMoments(PushSum):
         )
 
     def belief(self, state: PushSumState) -> Belief | None:
-        """Return the mean row, or None while records are still to be released; see Settling.belief."""
+        """Return the mean row, or None while records are still to be released; see SettlingLearner.belief."""
         estimate = state.estimate
         return None if estimate is None or not self._is_done(state) else Belief(estimate)
 

@@ -168,7 +168,7 @@ class GradientWalk:
         )
 
     def belief(self, state: GradientWalkState) -> Belief | None:
-        """Return the last model seen, or None while visits remain; see Settling.belief."""
+        """Return the last model seen, or None while visits remain; see SettlingLearner.belief."""
         return Belief(state.parameters.ravel()) if self._is_spent(state) else None
 
     def start(self, state: GradientWalkState, now: float) -> Step:

@@ -123,7 +123,7 @@ class Pairwise:
         return progress(self.schedule, state, {"proposals_declined": state.declined_count})
 
     def belief(self, state: PairwiseState) -> Belief | None:
-        """Return the model, or None if there is none or private steps are still to come; see Settling.belief."""
+        """Return the model, or None if there is none or private steps are still to come; see SettlingLearner.belief."""
         estimate = state.estimate
         return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
@@ -152,7 +152,7 @@ class Pairwise:
                 return (state if event.query_id != state.pending_query else replace(state, answer=event)), []
 
     def over(self, state: PairwiseState, window: int, now: float) -> Step:
-        """Record that all windows up to this one have ended; see Following.over."""
+        """Record that all windows up to this one have ended; see FeedFollower.over."""
         return replace(state, last_ended_window=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _update_peers(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:

@@ -161,7 +161,7 @@ class PushSum:
         return progress(self.schedule, state, {"push_sum_weight": state.weight / WEIGHT_ONE})
 
     def belief(self, state: PushSumState) -> Belief | None:
-        """Return the estimate z, or None if there is none or private steps are still to come; see Settling.belief."""
+        """Return the estimate z, or None if there is none or a private step is to come; see SettlingLearner.belief."""
         estimate = state.estimate
         return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
@@ -192,7 +192,7 @@ class PushSum:
                 return self._handle_answer(state, event, now)
 
     def over(self, state: PushSumState, window: int, now: float) -> Step:
-        """Record that all windows up to this one have ended; see Following.over."""
+        """Record that all windows up to this one have ended; see FeedFollower.over."""
         return replace(state, last_ended_window=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _tick(self, state: PushSumState, now: float) -> Step:
@@ -243,8 +243,8 @@ class PushSum:
         )
         return state, [Send(recipient, share) for recipient in recipients]
 
-    def hand_off(self, state: PushSumState, heir: str) -> Step:
-        """Send all mass to one peer, in as many shares as needed, until (0, 0) is left; see HandingOff.hand_off.
+    def hand_off(self, state: PushSumState, successor: str) -> Step:
+        """Send all mass to one peer, in as many shares as needed, until (0, 0) is left; see HandsOverState.hand_off.
 
         A device that returns with (0, 0) sends nothing until it has received mass, as after losing its state.
         """
@@ -255,12 +255,12 @@ class PushSum:
             state,
             numerator=state.numerator - numerator,
             weight=state.weight - weight,
-            pending=state.pending | {heir},
+            pending=state.pending | {successor},
         )
-        return state, [Send(heir, PushSumShare(numerator, weight, state.simulated))]
+        return state, [Send(successor, PushSumShare(numerator, weight, state.simulated))]
 
     def holds(self, state: PushSumState) -> bool:
-        """Return whether any weight is left; see HandingOff.holds.
+        """Return whether any weight is left; see HandsOverState.holds.
 
         A numerator without weight, left by an answer that arrived too late, stays here until weight arrives.
         """

@@ -16,7 +16,7 @@ OWN = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Rationing:
+class AnswerRotation:
     """The rule that decides which neighbours receive answers.
 
     Attributes:

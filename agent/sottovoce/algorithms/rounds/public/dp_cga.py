@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sottovoce.algorithms.rounds.public.cross import Rationing, gradients
+from sottovoce.algorithms.rounds.public.cross import AnswerRotation, gradients
 from sottovoce.algorithms.rounds.public.work import Floats, Work
 from sottovoce.kernels.decentralised.projection import project
 
@@ -22,7 +22,7 @@ class DpCga:
         momentum: β.
     """
 
-    rationing: Rationing
+    rationing: AnswerRotation
     momentum: float
     widths: tuple[int, ...] = (1, 1)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sottovoce.algorithms.rounds.public.cross import Rationing, gradients
-from sottovoce.algorithms.rounds.public.weighing import Weighing
+from sottovoce.algorithms.rounds.public.cross import AnswerRotation, gradients
+from sottovoce.algorithms.rounds.public.weighing import GradientWeighting
 from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 
@@ -25,8 +25,8 @@ class Pdsl:
         momentum: α.
     """
 
-    rationing: Rationing
-    weighing: Weighing
+    rationing: AnswerRotation
+    weighing: GradientWeighting
     momentum: float
     widths: tuple[int, ...] = (1, 1, 2)
 

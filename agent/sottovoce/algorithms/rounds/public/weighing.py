@@ -54,7 +54,7 @@ class WeighingResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class GradientWeighting:
     """A method for weighting gradients.
 
     Attributes:
