@@ -85,10 +85,10 @@ class Pretended:
 
     def admit(self, published: Signed) -> None:
         self.verify(published)
-        if self.refuses(published.owner):
+        if self.is_revoked(published.owner):
             raise MessageRefused("revoked", "revoked by its fleet")
 
-    def refuses(self, owner: str) -> bool:
+    def is_revoked(self, owner: str) -> bool:
         return owner in self.revoked
 
 

@@ -221,7 +221,7 @@ def _device(
     learner = (kind or Cells)(LEARNER, owner=name, consumer=consumer, period=1.0, cell=cell, provenance=provenance)
     others = [other for other in names if other != name and rng.random() < 0.95]
     rng.shuffle(others)
-    store, honest = MemoryStore(learner.fresh()), kind is None
+    store, honest = MemoryStore(learner.initial_state()), kind is None
     return Device(name, learner, store, vault, tuple(others), is_honest=honest)  # type: ignore[arg-type]
 
 

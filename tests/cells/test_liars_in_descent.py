@@ -41,7 +41,7 @@ def make_device(number: int, kind: type[Cells]) -> Device:
     if kind is DealsAnotherSeed:
         with_another_seed(vault)
     others = tuple(other for other in NAMES if other != name)
-    return Device(name, learner, MemoryStore(learner.fresh()), vault, others, is_honest=kind is Cells)
+    return Device(name, learner, MemoryStore(learner.initial_state()), vault, others, is_honest=kind is Cells)
 
 
 @pytest.mark.parametrize("place", [0, -1])

@@ -133,7 +133,7 @@ class World:
         )
         others = tuple(other for other in self.names if other != name)
         vault, honest = self._vault(name, budget, seed), name not in self.liars
-        return Device(name, learner, MemoryStore(learner.fresh()), vault, others, is_honest=honest)
+        return Device(name, learner, MemoryStore(learner.initial_state()), vault, others, is_honest=honest)
 
     def _vault(self, name: str, budget: Budget, seed: int) -> Vault:
         rows: NDArray[np.float64] = self.values[name][np.newaxis]

@@ -73,6 +73,6 @@ def fleet(
             ledger=Ledger.in_memory(names[i], Budget(None, 1e-5, "record", "add-remove")),
             noise=SeededNoise(i),
         )
-        store = FailingStore(names[i], learner.fresh(), fate, power_cuts)
+        store = FailingStore(names[i], learner.initial_state(), fate, power_cuts)
         devices.append(Device(names[i], learner, store, vault, tuple(names[j] for j in row)))
     return devices

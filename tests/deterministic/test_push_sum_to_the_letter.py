@@ -128,7 +128,7 @@ def run_synchronously(run_plan: Plan, carry: Carry) -> list[Floats]:
             ledger=Ledger.in_memory(name, run_plan.options.budget),
             noise=OperatingSystemNoise(),  # draws nothing here; the wire refuses simulated releases
         )
-        state, _ = learner.start(learner.fresh(), 0.0)
+        state, _ = learner.start(learner.initial_state(), 0.0)
         state, _ = learner.on(state, PeersChanged(tuple(names[j] for j in run_plan.peers[i])), 0.0)
         nodes.append((learner, vault, state))
     results = [np.stack([state.estimate for _, _, state in nodes])]

@@ -58,7 +58,7 @@ def make_devices(
             order=order, begins=i == begins,
         )  # fmt: skip
         learner = SharedModel(schedule, names[i], np.zeros(KERNEL.size))
-        store = FailingStore(names[i], learner.fresh(), fate, power_cuts)
+        store = FailingStore(names[i], learner.initial_state(), fate, power_cuts)
         devices.append(Device(names[i], learner, store, vault, tuple(names[j] for j in peers)))
     return devices
 

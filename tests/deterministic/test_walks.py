@@ -38,7 +38,7 @@ def make_walk_devices(
             noise=SeededNoise(seed + i),
         )
         learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, FEATURES, 1.0, VISITS, begins=i < starters))
-        store = FailingStore(names[i], learner.fresh(), fault_rng, power_cuts)
+        store = FailingStore(names[i], learner.initial_state(), fault_rng, power_cuts)
         devices.append(Device(names[i], learner, store, vault, tuple(names[j] for j in peers)))
     return devices
 

@@ -217,7 +217,7 @@ async def test_sent_messages_can_be_computed_from_the_releases_alone(
 
 def _foretold(device: Device, answer: Any, incoming: list[tuple[str, bytes]]) -> list[tuple[list[int], int]]:
     learner = learner_of(device)
-    core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=lambda _, __, message: message)
+    core = Core(learner=learner, store=MemoryStore(learner.initial_state()), seal=lambda _, __, message: message)
     core.replace_peers(tuple(peer.id for peer in load(device.config).transport.peers), 0.0)
     for sender, raw in incoming[:3]:
         opened = unseal(raw, fleet=device.identity.fleet, recipient=device.id)

@@ -30,7 +30,7 @@ def main() -> None:
     for spread in (3, 2**20):
         shown(f"laplace {spread}", DiscreteLaplaceSampler(spread, noise).draw(DRAWS))
     release = DiscreteGaussianSampler(2**20, noise).draw(SCHEDULE.size)
-    state = PushSumState(PushSum(SCHEDULE).fresh().numerator, 2**40, step=5)
+    state = PushSumState(PushSum(SCHEDULE).initial_state().numerator, 2**40, step=5)
     shown("push-sum", contribution(SCHEDULE, state, release, 2.0**-20))
 
 

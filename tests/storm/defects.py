@@ -142,7 +142,7 @@ def _impatient(shipped: Any, learner: Any, state: Any) -> Any:
     return replace(after, pending=state.pending), effects
 
 
-@_plants(PushSum, "resumed")
+@_plants(PushSum, "restore")
 def _nothing_pending(shipped: Any, learner: Any, state: Any, pending: Any) -> Any:
     """After a restart push-sum sends to a peer before the last share is confirmed."""
     return shipped(learner, state, frozenset())

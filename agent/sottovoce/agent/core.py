@@ -92,7 +92,7 @@ class Core:
         self._open_parcel = open_parcel
         pending = [outgoing for outgoing in saved.outbox if outgoing.parcel and not self._can_restate]
         self._outbox = {outgoing.recipient: upgrade(outgoing) for outgoing in pending}
-        self._state = learner.resumed(saved.state, frozenset(self._outbox))
+        self._state = learner.restore(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
         self._replies: OrderedDict[str, Reply] = OrderedDict()
@@ -153,7 +153,7 @@ class Core:
         """Tell a learner that follows a feed that all windows up to and including this one have ended."""
         if not isinstance(self._learner, FeedFollower):
             return []
-        return self._apply_step(self._learner.over(self._state, window, now), None)
+        return self._apply_step(self._learner.on_window_ended(self._state, window, now), None)
 
     def apply_query_answer(self, answer: Answer, now: float) -> list[Action]:
         """Apply the vault's answer to a query."""

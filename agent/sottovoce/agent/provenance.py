@@ -19,7 +19,7 @@ _MAX_REMEMBERED = 4096
 S = TypeVar("S", bound=Signed)
 
 
-def _refuses_none(node: str) -> bool:
+def _revokes_none(node: str) -> bool:
     return False
 
 
@@ -109,7 +109,7 @@ class FleetProvenance:
     Args:
         identity: this device's identity.
         task: digest of the task document.
-        refuses: returns whether the fleet has revoked a device.
+        is_revoked: returns whether the fleet has revoked a device.
         clock: returns Unix time in seconds.
     """
 
@@ -117,10 +117,10 @@ class FleetProvenance:
         self,
         identity: Identity,
         task: bytes = b"",
-        refuses: Callable[[str], bool] = _refuses_none,
+        is_revoked: Callable[[str], bool] = _revokes_none,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._task, self._refuses, self._clock = task, refuses, clock
+        self._task, self._is_revoked, self._clock = task, is_revoked, clock
         self.renew(identity)
 
     def sign(self, document: S) -> S:
@@ -133,9 +133,9 @@ class FleetProvenance:
         self._identity, self._credential = identity, identity.certificate_der
         self._verifier = SignatureVerifier(identity.authority, self._task)
 
-    def refuses(self, owner: str) -> bool:
-        """Return whether the fleet has revoked a device; see Provenance.refuses."""
-        return self._refuses(owner)
+    def is_revoked(self, owner: str) -> bool:
+        """Return whether the fleet has revoked a device; see Provenance.is_revoked."""
+        return self._is_revoked(owner)
 
     def verify(self, published: Signed) -> None:
         """Verify a published document; see Provenance.verify."""
@@ -144,7 +144,7 @@ class FleetProvenance:
     def admit(self, published: Signed) -> None:
         """Verify a document, and check that its owner is in the fleet now; see Provenance.admit."""
         self._verifier.admit(published, self._clock())
-        if self._refuses(published.owner):
+        if self._is_revoked(published.owner):
             raise _revocation_error(published.owner)
 
 

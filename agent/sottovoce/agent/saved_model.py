@@ -48,7 +48,7 @@ def load_saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, i
         ) from error
     except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
         raise _mismatch_error(path, error) from error
-    published = _published_model(learner, learner.resumed(saved, frozenset()))
+    published = _published_model(learner, learner.restore(saved, frozenset()))
     return (None, saved.cycle) if published is None else (published.parameters, published.cycle)
 
 

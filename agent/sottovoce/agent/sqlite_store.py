@@ -83,7 +83,7 @@ class SqliteStore:
         try:
             if not self._path.exists():
                 incarnation = _next_incarnation(counter, release_count)
-                state = learner.fresh() if incarnation == 1 else learner.without_state(release_count)
+                state = learner.initial_state() if incarnation == 1 else learner.without_state(release_count)
                 self._create_database(incarnation, state, epoch)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             self.incarnation = self._open_database()
@@ -160,7 +160,7 @@ class SqliteStore:
         execute = self._connection.execute
         if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
             return
-        state = self._codec.encode(learner.without_state(release_count) if release_count else learner.fresh())
+        state = self._codec.encode(learner.without_state(release_count) if release_count else learner.initial_state())
         execute("BEGIN IMMEDIATE")
         execute("DELETE FROM outbox")
         execute("DELETE FROM sequence")

@@ -16,7 +16,7 @@ from sottovoce.learners import Effect, Event, Learner, Progress, PublishModel, R
 from sottovoce.learners.learner import Ask
 from sottovoce.plugins import Plugin, guarded, guarded_proxy
 
-_LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")
+_LEARNER = ("initial_state", "without_state", "restore", "start", "on", "progress")
 _CODEC = ("encode", "decode")
 _MAX_QUERIES = 256
 """Maximum number of vault queries between two timers."""
@@ -101,7 +101,7 @@ class GuardedLearner:
         calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
         calls |= {
             name: self._checked_method(name)
-            for name in ("start", "over", "on_step_answer", "hand_off")
+            for name in ("start", "on_window_ended", "on_step_answer", "hand_off")
             if hasattr(adapted, name)
         }
         methods = {name: staticmethod(call) for name, call in calls.items()}

@@ -220,7 +220,7 @@ S = TypeVar("S")
 class Learner(Protocol[S]):
     """A state machine that runs unchanged in an agent and in a simulation, and never modifies a state in place."""
 
-    def fresh(self) -> S:
+    def initial_state(self) -> S:
         """Return the initial state of a device that joins the fleet."""
         ...
 
@@ -228,7 +228,7 @@ class Learner(Protocol[S]):
         """Return the state of a device that has lost its state after its vault returned `releases` answers."""
         ...
 
-    def resumed(self, state: S, pending: frozenset[str]) -> S:
+    def restore(self, state: S, pending: frozenset[str]) -> S:
         """Return a saved state, updated with the peers that have not confirmed their last message."""
         ...
 
@@ -287,7 +287,7 @@ class RestatesKnowledge(Protocol):
 class FeedFollower(Protocol):
     """A learner that continues with each new window of the feed that it follows."""
 
-    def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
+    def on_window_ended(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
         """Record that all windows up to this one have ended and may be used for learning."""
         ...
 

@@ -134,7 +134,7 @@ class Provenance(Protocol):
         """
         ...
 
-    def refuses(self, owner: str) -> bool:
+    def is_revoked(self, owner: str) -> bool:
         """Return whether the fleet has revoked the device `owner`."""
         ...
 

@@ -55,7 +55,7 @@ class _Tap:
         self._reply = reply
         self._replies = 0
         self._vault = vault
-        self._core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=_seal)
+        self._core = Core(learner=learner, store=MemoryStore(learner.initial_state()), seal=_seal)
         self._events: list[tuple[float, int, Callable[[], Sequence[Action]]]] = []
         self._event_count = 0
 

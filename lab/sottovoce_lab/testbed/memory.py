@@ -230,7 +230,7 @@ def _devices(
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
         device_vault = dishonest_vault(vault if disk is None else on_disk(vault, name), lie, int(seeds[i]))
         learner = dishonest_learner(learner, lie)
-        store = MemoryStore(learner.fresh())
+        store = MemoryStore(learner.initial_state())
         device = Device(
             id=name,
             learner=learner,

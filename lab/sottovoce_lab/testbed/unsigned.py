@@ -20,6 +20,6 @@ class UnsignedProvenance:
     def admit(self, published: Signed) -> None:
         """Accept the document without a check."""
 
-    def refuses(self, owner: str) -> bool:
+    def is_revoked(self, owner: str) -> bool:
         """Return False, because no device is revoked here."""
         return False

@@ -89,5 +89,5 @@ def test_a_contribution_counts_only_in_its_own_task(devices: list[Identity]) -> 
 
 
 def test_revoked_owners_are_known(devices: list[Identity]) -> None:
-    assert FleetProvenance(devices[0], refuses=lambda node: node == "gone").refuses("gone")
-    assert not FleetProvenance(devices[0]).refuses("gone")
+    assert FleetProvenance(devices[0], is_revoked=lambda node: node == "gone").is_revoked("gone")
+    assert not FleetProvenance(devices[0]).is_revoked("gone")

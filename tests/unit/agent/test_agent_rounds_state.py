@@ -20,7 +20,7 @@ def open_store(directory: Path, size: int = 3) -> SqliteStore:
 
 
 def make_state(phase: int) -> RoundsState:
-    rng, fresh = np.random.default_rng(1), learner().fresh()
+    rng, fresh = np.random.default_rng(1), learner().initial_state()
     work = replace(fresh.work, round=4, model=rng.normal(size=3), direction=rng.normal(size=3), kept=rng.normal(size=3))
     messages = {(4, 0, "a"): RoundMessage(4, 0, 1, np.zeros((1, 3), dtype=np.float32))}
     return replace(fresh, work=work, phase=phase, exhausted=True, messages=messages)
@@ -32,7 +32,7 @@ def test_restart_restores_vectors_and_resumes_at_next_round(tmp_path: Path, phas
     store.commit(state, [], [], None)
     store.close()
     reopened = open_store(tmp_path)
-    result: RoundsState = learner().resumed(reopened.load().state, frozenset())
+    result: RoundsState = learner().restore(reopened.load().state, frozenset())
     reopened.close()
     for name in ("model", "direction", "kept"):
         assert getattr(result.work, name).tolist() == getattr(state.work, name).tolist()

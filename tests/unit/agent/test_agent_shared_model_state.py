@@ -25,7 +25,7 @@ def open_store(directory: Path, size: int = 4, released: int = 0) -> SqliteStore
 def make_state() -> SharedModelState:
     model = StoredModel(Head(7, "a"), np.array([0.5, 0.25, -1.0, 3.0]))
     return replace(
-        learner().fresh(),
+        learner().initial_state(),
         model=model, own=np.array([1.0, 2.0, 3.0, 4.0]), newest_head=Head(9, "c"), announced_head=Head(6, "b"),
         cycle=33, turn=3,
         exhausted=True, forks=2, lost_updates=1, heads_by_writer={"a": 4, "b": 3},

@@ -122,7 +122,7 @@ def test_replacing_a_record_doubles_the_noise_and_halves_the_step() -> None:
 
 def test_models_with_their_own_start_begin_there_on_every_device() -> None:
     family = build_family(config("clipd2p", model="mlp", hidden=4, mixing="pairwise"))
-    first, second = (family.learner(name, None, ())[0].fresh() for name in "ab")  # type: ignore[arg-type]
+    first, second = (family.learner(name, None, ())[0].initial_state() for name in "ab")  # type: ignore[arg-type]
     assert first.numerator.any()
     assert first.numerator.tolist() == second.numerator.tolist()
 

@@ -89,7 +89,7 @@ def _tables(path: Path) -> list[tuple[str, ...]]:
 
 
 def test_version_0_1_s_state_continues(tmp_path: Path) -> None:
-    state = replace(LEARNER.fresh(), cycle=7, step=3)
+    state = replace(LEARNER.initial_state(), cycle=7, step=3)
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as old:
         replace(sqlite_store.SCHEMA, migrations=sqlite_store.SCHEMA.migrations[:1]).create(old)
         old.execute("INSERT INTO life VALUES (4)")

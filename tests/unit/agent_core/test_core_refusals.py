@@ -95,7 +95,7 @@ def test_a_walk_waits_for_another_peer() -> None:
     from sottovoce.learners import PeersChanged, Returned, Send, Timer
 
     learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, 3, 1.0, 0, begins=True))
-    state, _ = learner.start(learner.fresh(), 0.0)
+    state, _ = learner.start(learner.initial_state(), 0.0)
     state, _ = learner.on(state, PeersChanged(("a", "b")), 0.0)
     state, effects = learner.on(state, Timer("cycle"), 0.0)
     (send,) = [effect for effect in effects if isinstance(effect, Send)]

@@ -58,7 +58,7 @@ def get_transmissions(actions: list[Action]) -> list[tuple[str, int]]:
 
 
 def test_received_messages_are_committed_later_and_duplicates_detected_until_then() -> None:
-    store = Store(mixer().fresh())
+    store = Store(mixer().initial_state())
     core = core_on(store)
     assert core.receive("a", 1, 1, make_message("b"), 0.0)[0] is False
     assert core.receive("a", 1, 1, make_message("b"), 0.0)[0] is True
@@ -69,7 +69,7 @@ def test_received_messages_are_committed_later_and_duplicates_detected_until_the
 
 
 def test_a_crash_loses_messages_in_transit_but_not_their_numbers() -> None:
-    store = Store(mixer().fresh())
+    store = Store(mixer().initial_state())
     core = core_on(store)
     assert get_transmissions(core.fire("cycle", 0.0)) == [("a", 1)]
     (stored,) = store.load().outbox
@@ -84,7 +84,7 @@ def test_a_crash_loses_messages_in_transit_but_not_their_numbers() -> None:
 
 def pairwise_core() -> Core:
     learner = Pairwise(schedule(size=1), np.zeros(1), reach=100.0, max_steps=1)
-    store = MemoryStore(learner.fresh())
+    store = MemoryStore(learner.initial_state())
     core = Core(learner=learner, store=store, seal=lambda recipient, sequence, message: message)
     core.replace_peers(("a", "b"), 0.0)
     return core

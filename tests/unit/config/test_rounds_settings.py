@@ -63,7 +63,7 @@ def test_impossible_settings_are_refused(settings: dict[str, Any], words: str) -
 
 def test_cosine_weights_need_no_public_records() -> None:
     learner, _ = family(public=None, shapley="cosine", peers=12).learner("me", UnsignedProvenance(), ())
-    assert learner.progress(learner.fresh()).steps == 20
+    assert learner.progress(learner.initial_state()).steps == 20
 
 
 def test_acceleration_needs_the_spectral_gap() -> None:

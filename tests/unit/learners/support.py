@@ -29,7 +29,7 @@ class Stamp:
     def admit(self, published: Signed) -> None:
         self.verify(published)
 
-    def refuses(self, owner: str) -> bool:
+    def is_revoked(self, owner: str) -> bool:
         return owner == "revoked"
 
 

@@ -41,7 +41,7 @@ def test_a_member_s_answers_count_once_however_many_it_sends() -> None:
     world = World(count=20)
     cells, forger = world.devices[0].learner, Forger("member-07", world.names, world.size, seed=2)
     assert isinstance(cells, Cells)
-    state = replace(cells.fresh(), exhausted=True)
+    state = replace(cells.initial_state(), exhausted=True)
     state, _ = cells.on(state, PeersChanged(tuple(world.names[1:])), 0.0)
     answer = forger.known(np.zeros(world.size, dtype=np.int64))
     for _ in range(40):
@@ -54,4 +54,4 @@ def test_an_answer_under_another_member_s_name_is_refused() -> None:
     cells, forger = world.devices[0].learner, Forger("member-07", world.names, world.size, seed=3)
     answer = forger.known(np.zeros(world.size, dtype=np.int64))
     with pytest.raises(MessageRefused):
-        cells.on(cells.fresh(), Received("member-08", CellMessage(answer)), 0.0)
+        cells.on(cells.initial_state(), Received("member-08", CellMessage(answer)), 0.0)

@@ -56,7 +56,7 @@ def meters(epsilon: float | None = None) -> list[Device]:
             noise=SeededNoise(i),
             verify_signature=UnsignedProvenance().verify,
         )
-        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
+        devices.append(Device(name, learner, MemoryStore(learner.initial_state()), vault, _others(name)))
     return devices
 
 
@@ -77,7 +77,7 @@ def learners(steps: int) -> list[Device]:
             noise=SeededNoise(i),
             verify_signature=UnsignedProvenance().verify,
         )
-        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
+        devices.append(Device(name, learner, MemoryStore(learner.initial_state()), vault, _others(name)))
     return devices
 
 
@@ -224,7 +224,7 @@ def _cells(owner: str = "agent-0", size: int = SIZE) -> Cells:
 
 def test_a_peer_receives_one_message_at_a_time() -> None:
     cells = _cells()
-    state, _ = cells.on(replace(cells.fresh(), exhausted=True), PeersChanged(("agent-1",)), 0.0)
+    state, _ = cells.on(replace(cells.initial_state(), exhausted=True), PeersChanged(("agent-1",)), 0.0)
     sent = []
     for beat in range(3):
         state, effects = cells.on(state, Timer("cycle"), float(beat))
@@ -239,7 +239,7 @@ def test_a_peer_receives_one_message_at_a_time() -> None:
 
 def test_requests_are_answered_and_invalid_answers_refused() -> None:
     cells, knower = _cells(), _cells("agent-1")
-    state = replace(knower.fresh(), slot=1, numerator=np.arange(SIZE), members=3)
+    state = replace(knower.initial_state(), slot=1, numerator=np.arange(SIZE), members=3)
     _, effects = knower.on(state, Received("agent-0", CellMessage(Seek(0))), 0.0)
     (reply,) = effects
     assert isinstance(reply, Reply)
@@ -248,17 +248,21 @@ def test_requests_are_answered_and_invalid_answers_refused() -> None:
     assert isinstance(known, Known)
     with pytest.raises(MessageRefused, match="a different model"):
         cells.on(
-            cells.fresh(), Received("agent-1", CellMessage(structs.replace(known, numerator=known.numerator[:8]))), 0.0
+            cells.initial_state(),
+            Received("agent-1", CellMessage(structs.replace(known, numerator=known.numerator[:8]))),
+            0.0,
         )
     with pytest.raises(MessageRefused, match="values other than"):
         cells.on(
-            cells.fresh(), Received("agent-1", CellMessage(structs.replace(known, numerator=bytes(8 * SIZE)))), 0.0
+            cells.initial_state(),
+            Received("agent-1", CellMessage(structs.replace(known, numerator=bytes(8 * SIZE)))),
+            0.0,
         )
 
 
 def test_a_result_known_to_enough_devices_is_accepted() -> None:
     cells = _cells()
-    state, _ = cells.on(cells.fresh(), PeersChanged(tuple(names()[1:])), 0.0)
+    state, _ = cells.on(cells.initial_state(), PeersChanged(tuple(names()[1:])), 0.0)
     votes = [("agent-1", 9), *((f"agent-{i}", 7) for i in range(2, 2 + CELL.opening_threshold(CELL.least)))]
     for name, number in votes:
         assert state.numerator is None
@@ -272,7 +276,7 @@ def test_a_result_known_to_enough_devices_is_accepted() -> None:
 
 def _known(name: str, number: int) -> Known:
     knower = _cells(name)
-    state = replace(knower.fresh(), slot=1, numerator=np.full(SIZE, number), members=3)
+    state = replace(knower.initial_state(), slot=1, numerator=np.full(SIZE, number), members=3)
     _, (reply,) = knower.on(state, Received("agent-0", CellMessage(Seek(0))), 0.0)
     assert isinstance(reply, Reply)
     assert isinstance(reply.message, CellMessage)
@@ -286,7 +290,9 @@ def test_an_opened_sum_is_fetched_from_any_device_that_has_it() -> None:
     states = [device.core.state for device in simulation.devices.values() if device.core]
     cells, opened = _cells(), states[1].opened
     assert opened is not None
-    state, (want,) = cells.on(cells.fresh(), Received("agent-1", CellMessage(Result(opened.verified.opening))), 0.0)
+    state, (want,) = cells.on(
+        cells.initial_state(), Received("agent-1", CellMessage(Result(opened.verified.opening))), 0.0
+    )
     assert isinstance(want, Send)
     assert isinstance(want.message, CellMessage)
     _, (reply,) = devices[1].learner.on(states[1], Received("agent-0", want.message), 0.0)
@@ -300,7 +306,7 @@ def test_missing_vectors_are_requested_again_and_then_given_up() -> None:
     simulation = run(devices, 12)
     opened = simulation.devices["agent-1"].core.state.opened  # type: ignore[union-attr]
     cells = _cells()
-    state = replace(cells.fresh(), exhausted=True)
+    state = replace(cells.initial_state(), exhausted=True)
     for peer in ("agent-1", "agent-2"):
         state, _ = cells.on(state, Received(peer, CellMessage(Result(opened.verified.opening))), 0.0)
     requested = []
@@ -315,7 +321,7 @@ def test_missing_vectors_are_requested_again_and_then_given_up() -> None:
 def test_states_and_messages_survive_encoding() -> None:
     cells = _cells()
     codec = CellCodec(cells)
-    state = replace(cells.fresh(), slot=1, numerator=np.arange(SIZE), members=3)
+    state = replace(cells.initial_state(), slot=1, numerator=np.arange(SIZE), members=3)
     back = codec.decode(codec.encode(state))
     assert (back.slot, back.members, back.cycle) == (1, 3, state.cycle)
     np.testing.assert_array_equal(back.numerator, state.numerator)

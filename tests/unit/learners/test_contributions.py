@@ -45,7 +45,7 @@ class Hand:
         self.learner = Mixer(
             plan, START, owner="me", provenance=Stamp(), capacity=capacity, max_steps=9, dishonest=dishonest
         )
-        self.state: ContributionsState = self.learner.fresh()
+        self.state: ContributionsState = self.learner.initial_state()
         self.effects: list[Effect] = []
         self.on(PeersChanged(peers))
 
@@ -254,7 +254,7 @@ def test_a_model_too_large_for_a_reply_is_sent_in_messages() -> None:
     plan = schedule(size=size, steps=0)
     options: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.0}
     learner = Mixer(plan, np.zeros(size), max_steps=9, **options)
-    state, _ = learner.on(learner.fresh(), PeersChanged(("a",)), 0.0)
+    state, _ = learner.on(learner.initial_state(), PeersChanged(("a",)), 0.0)
     state, _ = learner.on(state, Received("z", message(contribution("b", *[1.0] * size))), 0.0)
     state, effects = learner.on(state, Received("a", message()), 0.0)
     assert effects == [Reply(message(b=1))]
@@ -285,7 +285,7 @@ def test_nothing_from_a_revoked_device_is_stored() -> None:
     assert [item.owner for item in hand.state.held.values()] == ["b"]
     earlier = replace(hand.state, held={rank("revoked"): contribution("revoked", 9.0, 9.0)})
     hand.state = earlier
-    resumed = hand.learner.resumed(earlier, frozenset())
+    resumed = hand.learner.restore(earlier, frozenset())
     assert (resumed.held, [item.owner for item in resumed.frozen_contributions.values()]) == ({}, ["revoked"])
 
 
@@ -293,7 +293,7 @@ def test_after_a_revocation_only_contributions_since_the_last_gradient_are_remov
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hand, revoked = Hand("a", dishonest=0.0).step(4 * ONE, 0), set[str]()
-    monkeypatch.setattr(Stamp, "refuses", lambda self, owner: owner in revoked)
+    monkeypatch.setattr(Stamp, "is_revoked", lambda self, owner: owner in revoked)
     news = Received("a", message(contribution("b", 3.0, 0.0)))
     hand.on(news)
     revoked.add("b")
@@ -369,7 +369,7 @@ def test_a_task_with_fewer_steps_starts_again_from_the_ledger() -> None:
     hand.on(TICK)
     options: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.25}
     fewer = Mixer(schedule(size=2, steps=3), START, max_steps=3, **options)
-    state = fewer.resumed(hand.state, frozenset())
+    state = fewer.restore(hand.state, frozenset())
     assert (state.step, state.held, state.numerator.tolist()) == (0, {}, [0, 0])
     assert fewer.on(state, TICK, 0.0)[0].pending_query is not None
 

@@ -40,7 +40,7 @@ class Beats:
 
     def __init__(self, learner: Any) -> None:
         self.learner = learner
-        self.state = learner.fresh()
+        self.state = learner.initial_state()
         self.slots: list[int] = []
         self.now = 0.0
         self.refusing = False
@@ -59,7 +59,7 @@ class Beats:
         """Restart the device from its saved state."""
         codec = (PairwiseCodec if isinstance(self.learner, Pairwise) else PushSumCodec)(self.learner)
         saved = codec.encode(self.state)
-        self.state, _ = self.learner.start(self.learner.resumed(codec.decode(saved), frozenset()), self.now)
+        self.state, _ = self.learner.start(self.learner.restore(codec.decode(saved), frozenset()), self.now)
         return self
 
     def answer(self, query: Query) -> None:
@@ -69,7 +69,7 @@ class Beats:
         self.state, _ = self.learner.on(self.state, answer, self.now)
 
     def over(self, window: int) -> "Beats":
-        self.state, effects = self.learner.over(self.state, window, self.now)
+        self.state, effects = self.learner.on_window_ended(self.state, window, self.now)
         assert effects == [SetTimer("cycle", self.now + PERIOD)], "a completed day is learnt within a period"
         return self
 

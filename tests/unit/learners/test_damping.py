@@ -45,7 +45,7 @@ def test_oscillating_gradients_shorten_the_steps_and_constant_ones_do_not() -> N
 def test_a_device_shortens_its_own_steps_and_stores_the_variation() -> None:
     plan = replace(schedule(size=2, steps=9), damping=Damping(longest=1.0, noise=0.0))
     learner = Mixer(plan, np.zeros(2), owner="me", provenance=Stamp(), capacity=8, max_steps=9, dishonest=0.0)
-    state, total = learner.fresh(), 0.0
+    state, total = learner.initial_state(), 0.0
     for value, factor, variation in ((ONE, 1.0, 0.0), (-ONE, 0.6, 2.0), (-ONE, 0.6, 2.0)):
         state, effects = learner.on(state, TICK, 0.0)
         (ask,) = (effect for effect in effects if isinstance(effect, Ask))
@@ -61,6 +61,6 @@ def test_a_schedule_without_the_rule_leaves_a_contribution_unchanged() -> None:
     learner = Mixer(
         schedule(size=1, steps=3), np.zeros(1), owner="me", provenance=Stamp(), capacity=8, max_steps=3, dishonest=0.0
     )
-    state = replace(learner.fresh(), last=np.array([-5.0]))
+    state = replace(learner.initial_state(), last=np.array([-5.0]))
     moved, variation, _ = damped_contribution(learner.schedule, state, np.array([ONE]), 2.0**-40)
     assert (moved.tolist(), variation) == ([ONE], 0.0)

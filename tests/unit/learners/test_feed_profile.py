@@ -92,7 +92,7 @@ def test_forty_homes_learn_a_month_s_profile_far_better_than_with_local_noise(tm
         )
         learner, _ = family.learner(name, UnsignedProvenance(), ())
         others = tuple(other for other in names if other != name)
-        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, others))
+        devices.append(Device(name, learner, MemoryStore(learner.initial_state()), vault, others))
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=3)
     simulation.start()
     while any(device.model is None for device in devices) and simulation.now < 200:

@@ -58,7 +58,7 @@ class Hand:
         rule = RULES.get(model)
         schedule = GolfSchedule(SCHEME, 10.0, batch, capacity, each)
         self.learner = Golf(schedule, rule, None if rule else fit, "me", Stamp())
-        self.state: GolfState = self.learner.fresh()
+        self.state: GolfState = self.learner.initial_state()
         self.effects: list[Effect] = []
         self.start().on(PeersChanged(peers))
 
@@ -258,8 +258,8 @@ def test_a_restart_repeats_the_query_and_keeps_model_and_records() -> None:
     first.on(Received("a", model(1.0, 2.0, age=4)))
     stored = tuple(first.state.shelf.records())
     repeated = Golf(first.learner.schedule, RULES["pegasos"], None, "me", Stamp(), stored)
-    saved = replace(repeated.fresh(), parameters=first.state.parameters, age=first.state.age)
-    state, effects = repeated.start(repeated.resumed(saved, frozenset({"a"})), 0.0)
+    saved = replace(repeated.initial_state(), parameters=first.state.parameters, age=first.state.age)
+    state, effects = repeated.start(repeated.restore(saved, frozenset({"a"})), 0.0)
     assert [effect.query.slot for effect in effects if isinstance(effect, Ask)] == [0]
     state, effects = repeated.on(state, release(0, 1, 0.6, 0.8), 0.0)
     assert not [effect for effect in effects if isinstance(effect, Shelve)], "it is already stored"

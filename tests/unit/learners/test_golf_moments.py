@@ -46,7 +46,7 @@ def learner(scheme: Scheme = EXACT, each: int = EACH) -> GolfMoments:
 
 def device(*peers: str) -> Hand:
     golf = learner()
-    hand = Hand(golf, golf.fresh()).start()
+    hand = Hand(golf, golf.initial_state()).start()
     hand.state, _ = golf.on(hand.state, PeersChanged(peers), 0.0)
     return hand
 

@@ -46,7 +46,7 @@ class Hand:
 
     def __init__(self, *peers: str, visits: int = 2, begins: bool = False) -> None:
         self.learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, 2, 10.0, visits, begins))
-        self.state = self.learner.fresh()
+        self.state = self.learner.initial_state()
         self.effects: list[Effect] = []
         self.on(PeersChanged(peers))
 
@@ -216,7 +216,7 @@ def test_after_a_restart_a_slot_still_belongs_to_one_walk() -> None:
     hand.on(release(0, 0.5, 0.0)).on(Received("b", model(7.0, 0.0)))
     for saved in (before, hand.state):
         repeated = Hand("a")
-        repeated.state = repeated.learner.resumed(replace(saved, pending_query=None, peers=()), frozenset())
+        repeated.state = repeated.learner.restore(replace(saved, pending_query=None, peers=()), frozenset())
         repeated.start().on(TICK)
         if saved is before:
             assert repeated.slots == [0]

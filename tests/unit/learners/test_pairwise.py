@@ -39,7 +39,7 @@ def learner(size: int = 1, *, reach: float = math.inf, steps: int = 0, fanout: i
 
 def make_state(machine: Pairwise, *model: float, peers: str = "") -> PairwiseState:
     """Make a device with this model, and with peers named by one letter each."""
-    state, _ = machine.on(machine.fresh(), PeersChanged(tuple(peers)), 0.0)
+    state, _ = machine.on(machine.initial_state(), PeersChanged(tuple(peers)), 0.0)
     return replace(state, numerator=np.rint(np.array(model) * UNIT).astype(np.int64))
 
 
@@ -315,7 +315,7 @@ def test_beats_continue_while_the_vault_is_away_and_its_answer_counts_when_it_ar
 def test_after_a_restart_no_peer_is_waited_for() -> None:
     machine = learner()
     here, _ = beat(machine, make_state(machine, 1.0, peers="ab"))
-    restarted = machine.resumed(here, frozenset({"a"}))
+    restarted = machine.restore(here, frozenset({"a"}))
     assert (restarted.pending, restarted.recent_proposers, model(restarted)) == (frozenset(), (), [1.0])
 
 

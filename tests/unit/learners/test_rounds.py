@@ -45,7 +45,7 @@ class Hand:
     def __init__(self, algorithm: Any = None, *, steps: int = 50, peers: tuple[str, ...] = PEERS) -> None:
         schedule = RoundsSchedule("pdsl", SIZE, 8.0, steps, 1.0, 0.0, 1.0, 3.0)
         self.learner = Rounds(schedule, algorithm or DpDpsgd(), np.zeros(SIZE))
-        self.state, self.effects = self.learner.start(self.learner.fresh(), 0.0)
+        self.state, self.effects = self.learner.start(self.learner.initial_state(), 0.0)
         self.on(PeersChanged(peers))
 
     def on(self, event: Event, now: float = 0.0) -> "Hand":
@@ -216,10 +216,10 @@ def test_after_the_last_private_round_nothing_is_queried() -> None:
 
 def test_a_restart_skips_the_interrupted_round() -> None:
     hand = Hand().beat(0.0).answer()
-    restarted = hand.learner.resumed(hand.state, frozenset({"a"}))
+    restarted = hand.learner.restore(hand.state, frozenset({"a"}))
     assert (restarted.work.round, restarted.cycle, restarted.joining) == (1, 1, True)
     assert restarted.pending == {"a"}
-    fresh = hand.learner.resumed(hand.learner.fresh(), frozenset())
+    fresh = hand.learner.restore(hand.learner.initial_state(), frozenset())
     assert (fresh.work.round, fresh.joining) == (0, False)
 
 

@@ -38,7 +38,7 @@ class Hand:
 
     def __init__(self, *peers: str, schedule: SharedModelSchedule = SCHEDULE, **changed: Any) -> None:
         self.learner = SharedModel(replace(schedule, **changed), "b", np.zeros(2))
-        self.state = self.learner.fresh()
+        self.state = self.learner.initial_state()
         self.effects: list[Effect] = []
         self.on(PeersChanged(peers))
 
@@ -273,7 +273,7 @@ def test_step_sizes_and_regulariser() -> None:
 
 def test_a_restart_repeats_the_slot_and_a_lost_state_takes_the_next() -> None:
     hand = Hand("a", begins=True).beats().released(0, 8.0, 0.0)
-    hand.state, hand.effects = hand.learner.start(hand.learner.resumed(hand.state, frozenset()), 5.0)
+    hand.state, hand.effects = hand.learner.start(hand.learner.restore(hand.state, frozenset()), 5.0)
     assert [timer.at for timer in hand.all(SetTimer)] == [5.0]
     assert hand.beats(3).asked == [], "it listens first"
     assert hand.beats().asked == [("gradient", 0, [0.0, 0.0])]

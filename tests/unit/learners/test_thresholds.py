@@ -27,7 +27,7 @@ def answer_query(hand: Hand, total: np.ndarray) -> Hand:
 
 
 def test_every_device_begins_with_the_public_start() -> None:
-    hand = Hand(learner(None, [0.25, -1.5]), learner(None, [0.25, -1.5]).fresh()).start()
+    hand = Hand(learner(None, [0.25, -1.5]), learner(None, [0.25, -1.5]).initial_state()).start()
     assert [published.parameters.tolist() for published in hand.all(PublishModel)] == [[0.25, -1.5]]
     assert hand.state.weight == WEIGHT_ONE
     without_state = learner(None, [0.25, -1.5]).without_state(2)
@@ -36,7 +36,7 @@ def test_every_device_begins_with_the_public_start() -> None:
 
 def test_decay_queries_with_the_public_rule_s_thresholds() -> None:
     rule = Thresholds("decay", 0.8, ratio=0.25)
-    hand = Hand(learner(rule), learner(rule).fresh())
+    hand = Hand(learner(rule), learner(rule).initial_state())
     for slot in range(4):
         point = hand.on(TICK, now=10.0 * slot).all(Ask)[0].query.point
         assert point.tolist() == [*(hand.state.numerator / UNIT).tolist(), decayed_threshold(0.8, 0.25, slot, 4)]
@@ -49,7 +49,7 @@ def test_decay_queries_with_the_public_rule_s_thresholds() -> None:
 def test_the_quantile_rule_follows_andrew_et_al() -> None:
     """C exp(-η (share - target)), ignoring noise; and the gradient counts as if it had been clipped."""
     rule = Thresholds("quantile", 0.5, target=0.4)
-    hand = Hand(learner(rule), learner(rule).fresh())
+    hand = Hand(learner(rule), learner(rule).initial_state())
     gradients = np.array([[3.0, 0.0], [0.3, 0.0], [0.0, 0.2], [0.0, -9.0], [2.0, 2.0]])
     query: Query = hand.on(TICK).all(Ask)[0].query
     assert query.point[-1] == pytest.approx(0.5, rel=1e-11)
@@ -68,7 +68,7 @@ def test_noise_alone_does_not_move_the_threshold_far() -> None:
 
 def test_the_threshold_is_mixed_but_not_published() -> None:
     rule = Thresholds("quantile", 0.5)
-    hand = Hand(learner(rule), learner(rule).fresh()).start()
+    hand = Hand(learner(rule), learner(rule).initial_state()).start()
     assert hand.state.numerator.tolist()[-1] == round(math.log(0.5) * UNIT)
     assert [published.parameters.size for published in hand.all(PublishModel)] == [2]
 

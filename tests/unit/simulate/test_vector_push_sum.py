@@ -25,7 +25,7 @@ def release_gradients(points: NDArray[np.float64]) -> tuple[NDArray[np.int64], f
 def by_agents(cycles: int, peers: list[list[int]]) -> list[PushSumState]:
     """Run the same fleet with the state machine itself, all devices at once in every cycle."""
     machine = PushSum(SCHEDULE, START)
-    states = [machine.fresh() for _ in range(AGENTS)]
+    states = [machine.initial_state() for _ in range(AGENTS)]
     for device, others in enumerate(peers):
         states[device], _ = machine.on(states[device], PeersChanged(tuple(map(str, others))), 0.0)
     for cycle in range(cycles):
@@ -41,7 +41,7 @@ def by_agents(cycles: int, peers: list[list[int]]) -> list[PushSumState]:
         for device, send in sent:
             to = int(send.recipient)
             states[to], _ = machine.on(states[to], Received(str(device), send.message), float(cycle))
-        states = [machine.resumed(state, frozenset()) for state in states]
+        states = [machine.restore(state, frozenset()) for state in states]
     return states
 
 

@@ -30,7 +30,7 @@ class Here:
 
     def refuses(self, device: Identity, raw: bytes) -> str:
         with pytest.raises(MessageRefused) as exc_info:
-            self.known.meet(device.node_id, raw)
+            self.known.add(device.node_id, raw)
         return exc_info.value.reason
 
 
@@ -57,12 +57,12 @@ def other_device(device: Callable[[str], Identity]) -> Identity:
 def test_an_introduced_device_is_known_until_a_newer_introduction(this_device: Here, other_device: Identity) -> None:
     key = a_key()
     assert this_device.known.find(other_device.node_id) is None
-    first = this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, 1))
+    first = this_device.known.add(other_device.node_id, make_introduction(other_device, key, 1, 1))
     assert this_device.known.find(other_device.node_id) is first
     messages = []
     for sequence, gone in ((2, True), (3, False)):
         assert (
-            this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, sequence, gone=gone))
+            this_device.known.add(other_device.node_id, make_introduction(other_device, key, 1, sequence, gone=gone))
             is first
         )
         messages.append(first.is_gone)
@@ -73,15 +73,15 @@ def test_an_introduced_device_is_known_until_a_newer_introduction(this_device: H
 def test_an_older_introduction_with_the_same_key_changes_nothing(this_device: Here, other_device: Identity) -> None:
     """It arrived with a frame that was in transit when a newer one was received."""
     key = a_key()
-    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, 4, gone=True))
-    assert this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, 3)) is known
+    known = this_device.known.add(other_device.node_id, make_introduction(other_device, key, 1, 4, gone=True))
+    assert this_device.known.add(other_device.node_id, make_introduction(other_device, key, 1, 3)) is known
     assert known.is_gone
     assert known.introduced.version == (1, 4)
 
 
 def test_an_introduction_older_than_the_known_one_is_refused(this_device: Here, other_device: Identity) -> None:
     key, before = a_key(), a_key()
-    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 2, 3))
+    known = this_device.known.add(other_device.node_id, make_introduction(other_device, key, 2, 3))
     old = [
         make_introduction(other_device, before, 1, 9),
         make_introduction(other_device, key, 2, 2, gone=True),
@@ -97,8 +97,8 @@ def test_a_restart_creates_another_channel_and_the_previous_key_does_not_return(
 ) -> None:
     """Otherwise, a copy that takes turns with a device could have its earlier messages opened again."""
     first, second = a_key(), a_key()
-    one = this_device.known.meet(other_device.node_id, make_introduction(other_device, first, 1, 1))
-    other = this_device.known.meet(other_device.node_id, make_introduction(other_device, second, 2, 1))
+    one = this_device.known.add(other_device.node_id, make_introduction(other_device, first, 1, 1))
+    other = this_device.known.add(other_device.node_id, make_introduction(other_device, second, 2, 1))
     assert one.channel is not other.channel
     assert this_device.restarted == [other_device.node_id]
     assert this_device.refuses(other_device, make_introduction(other_device, first, 3, 1)) == "replayed"
@@ -106,7 +106,7 @@ def test_a_restart_creates_another_channel_and_the_previous_key_does_not_return(
 
 
 def test_a_forged_introduction_changes_nothing(this_device: Here, other_device: Identity) -> None:
-    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key(), 1, 1))
+    known = this_device.known.add(other_device.node_id, make_introduction(other_device, a_key(), 1, 1))
     forged = alter_introduction(
         make_introduction(other_device, known.introduced.session_key, 1, 1), sequence=2, gone=True
     )
@@ -115,7 +115,7 @@ def test_a_forged_introduction_changes_nothing(this_device: Here, other_device: 
 
 
 def test_an_invalid_key_ends_no_existing_channel(this_device: Here, other_device: Identity) -> None:
-    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key(), 1, 1))
+    known = this_device.known.add(other_device.node_id, make_introduction(other_device, a_key(), 1, 1))
     assert this_device.refuses(other_device, make_introduction(other_device, bytes(32), 2, 1)) == "malformed"
     assert this_device.known.find(other_device.node_id) is known
     assert this_device.restarted == []
@@ -126,12 +126,12 @@ def test_a_device_with_an_expired_certificate_is_unknown_until_renewal(
 ) -> None:
     brief = enrol(fleet, tmp_path / "brief", validity=validity_ending_in(30))
     key, now = a_key(), datetime.now(UTC)
-    known = this_device.known.meet(brief.node_id, make_introduction(brief, key))
+    known = this_device.known.add(brief.node_id, make_introduction(brief, key))
     assert this_device.known.find(brief.node_id) is known
     this_device.now = now + timedelta(seconds=60)
     assert this_device.known.find(brief.node_id) is None
     assert brief.node_id in this_device.known
-    this_device.known.meet(brief.node_id, make_introduction(renew_certificate(fleet, tmp_path / "brief"), key, 1, 2))
+    this_device.known.add(brief.node_id, make_introduction(renew_certificate(fleet, tmp_path / "brief"), key, 1, 2))
     assert this_device.known.find(brief.node_id) is known
 
 
@@ -139,7 +139,7 @@ def test_a_device_that_left_the_fleet_becomes_unknown(
     this_device: Here, other_device: Identity, fleet: Fleet, tmp_path: Path
 ) -> None:
     """This device has switched to another authority, and refuses any device that the authority has not enrolled."""
-    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key()))
+    known = this_device.known.add(other_device.node_id, make_introduction(other_device, a_key()))
     known.has_answered = True
     this_device.known.invalidate_all()
     assert this_device.known.find(other_device.node_id) is known
@@ -159,10 +159,10 @@ async def test_an_awaited_device_arrives(
     cancelled = asyncio.create_task(this_device.known.wait_for(other_device.node_id))
     await asyncio.sleep(0)
     cancelled.cancel()
-    this_device.known.meet(other.node_id, make_introduction(other, a_key()))
+    this_device.known.add(other.node_id, make_introduction(other, a_key()))
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
-    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key()))
+    known = this_device.known.add(other_device.node_id, make_introduction(other_device, a_key()))
     assert await asyncio.gather(*waiting) == [known, known]
 
 
@@ -175,9 +175,9 @@ def test_one_device_too_many_makes_this_one_start_over(
     others = [device(f"d{i}") for i in range(4)]
     raws = [make_introduction(item, a_key()) for item in others]
     for item, raw in zip(others[:3], raws, strict=False):
-        this_device.known.meet(item.node_id, raw)
+        this_device.known.add(item.node_id, raw)
     assert this_device.presence.key.public == key
-    this_device.known.meet(others[3].node_id, raws[3])
+    this_device.known.add(others[3].node_id, raws[3])
     assert this_device.presence.key.public != key
     assert this_device.restarted == [None]
     assert [item.node_id in this_device.known for item in others] == [False, False, False, True]
@@ -190,15 +190,15 @@ class TestPresence:
         presence, other = this_device.presence, Here(other_device)
         own = presence.device
         for _ in range(3):
-            assert not other.known.meet(own, presence.presence_announcement()).is_gone
+            assert not other.known.add(own, presence.presence_announcement()).is_gone
             farewell = presence.departure_announcement()
-            assert other.known.meet(own, farewell).is_gone
+            assert other.known.add(own, farewell).is_gone
             presence.renew()
-            assert not other.known.meet(own, presence.presence_announcement()).is_gone
+            assert not other.known.add(own, presence.presence_announcement()).is_gone
             with pytest.raises(MessageRefused):
-                other.known.meet(own, farewell)
+                other.known.add(own, farewell)
         presence.renew_key()
-        assert not other.known.meet(own, presence.presence_announcement()).is_gone
+        assert not other.known.add(own, presence.presence_announcement()).is_gone
         assert other.restarted == [own]
 
     def test_it_finds_its_own_introductions_on_the_broker(self, this_device: Here) -> None:
@@ -221,11 +221,11 @@ class TestPresence:
     def test_a_farewell_newer_than_the_presence_is_superseded(self, this_device: Here, other_device: Identity) -> None:
         """The broker has had the farewell since the connection began, and need not wait until it breaks."""
         presence, other = this_device.presence, Here(other_device)
-        other.known.meet(presence.device, presence.presence_announcement())
+        other.known.add(presence.device, presence.presence_announcement())
         lie = presence.departure_announcement()
         assert presence.check_echo(lie) is Echo.DENIES
-        assert other.known.meet(presence.device, lie).is_gone
-        assert not other.known.meet(presence.device, presence.presence_announcement()).is_gone
+        assert other.known.add(presence.device, lie).is_gone
+        assert not other.known.add(presence.device, presence.presence_announcement()).is_gone
 
     def test_a_copy_is_detected_and_an_earlier_start_is_not_one(self, this_device: Here) -> None:
         identity, key = this_device.trust.identity, SessionKey().public

@@ -108,7 +108,7 @@ async def test_an_answer_counts_only_for_its_request_and_recipient(device: NewDe
     _, late = await exchange(a, b, b"before")
     delivery, request = await send_and_wait(a, b, b"there")
     await exchange(c, a, b"hello")
-    channel = c.transport._known_devices.meet(a.id, a.transport._presence.presence_announcement()).channel
+    channel = c.transport._known_devices.add(a.id, a.transport._presence.presence_announcement()).channel
     counter, sealed = channel.seal(Content(kind=Content.KIND_ANSWER, exchange=2, body=b"lie").SerializeToString())
     keys = {"sender_key": c.transport._presence.key.public, "recipient_key": a.transport._presence.key.public}
     a.receive_frame(inbox(a, c), Frame(counter=counter, sealed=sealed, **keys).SerializeToString(deterministic=True))
@@ -265,7 +265,7 @@ async def test_a_renewed_certificate_is_sent_to_all_devices(device: NewDevice, f
     assert await delivery == b"answer"
     a.transport._known_devices.invalidate_all()
     _, (_, frame) = await send_and_wait(a, b, b"after")
-    reported = b.transport._known_devices.meet(a.id, Frame.FromString(frame).introduction)
+    reported = b.transport._known_devices.add(a.id, Frame.FromString(frame).introduction)
     assert reported.introduced.subject.not_after == a.trust.identity.not_after
 
 

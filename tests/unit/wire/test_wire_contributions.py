@@ -111,7 +111,7 @@ def test_a_state_is_the_same_after_a_restart() -> None:
 
 
 def test_another_model_s_state_is_named_and_a_push_sum_state_restarts_from_the_ledger() -> None:
-    raw = ContributionsCodec(mixer(3)).encode(mixer(3).fresh())
+    raw = ContributionsCodec(mixer(3)).encode(mixer(3).initial_state())
     with pytest.raises(ModelSizeMismatch, match="model has 3 parameters, but the configured model has 4"):
         ContributionsCodec(mixer(4)).decode(raw)
     share = state_pb2.PushSumState(weight=2**40, cycle=3)

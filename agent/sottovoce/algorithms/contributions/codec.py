@@ -110,7 +110,7 @@ class ContributionsCodec:
         """Decode a state; see StateCodec.decode. If the mixing has changed, start over from the ledger's releases."""
         saved = contributions_pb2.ContributionsState.FromString(raw)
         if not saved.size:
-            return self._learner.fresh()
+            return self._learner.initial_state()
         try:
             numerator, contributions = read_numbers(saved), from_wire(saved.held)
         except MessageRefused as error:

@@ -39,7 +39,7 @@ class GolfCodec:
     """State codec for the golf learner; implements StateCodec. Published records are stored separately."""
 
     def __init__(self, learner: Golf) -> None:
-        self._fresh = learner.fresh()
+        self._fresh = learner.initial_state()
 
     def encode(self, state: GolfState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""

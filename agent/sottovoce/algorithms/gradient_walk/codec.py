@@ -29,7 +29,7 @@ class GradientWalkCodec:
     """State codec for the gradient-walk learner; implements StateCodec."""
 
     def __init__(self, learner: GradientWalk) -> None:
-        self._template = learner.fresh().parameters
+        self._template = learner.initial_state().parameters
 
     def encode(self, state: GradientWalkState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""

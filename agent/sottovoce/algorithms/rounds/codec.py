@@ -58,7 +58,7 @@ class RoundsCodec:
     """State codec for learners in rounds; implements StateCodec. Received messages do not survive a restart."""
 
     def __init__(self, learner: Rounds) -> None:
-        self._fresh = learner.fresh()
+        self._fresh = learner.initial_state()
 
     def encode(self, state: RoundsState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""

@@ -71,7 +71,7 @@ class SharedModelCodec:
     """State codec for shared-model learners; implements StateCodec."""
 
     def __init__(self, learner: SharedModel) -> None:
-        self._size = learner.fresh().own.size
+        self._size = learner.initial_state().own.size
 
     def encode(self, state: SharedModelState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""

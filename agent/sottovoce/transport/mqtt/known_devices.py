@@ -102,7 +102,7 @@ class KnownDevices:
             await self._introduction_arrived.wait()
         return known
 
-    def meet(self, device: str, raw: bytes) -> KnownDevice:
+    def add(self, device: str, raw: bytes) -> KnownDevice:
         """Verify a device's introduction, record the device, and return it.
 
         Raises:

@@ -320,7 +320,7 @@ class MqttTransport:
             return
         listening = self._present is not None and len(self._present) < _MAX_PRESENT
         if listening or device in self._followed or device in self._known_devices:
-            known = self._known_devices.meet(device, raw)
+            known = self._known_devices.add(device, raw)
             if self._present is not None and not known.is_gone:
                 self._present.add(device)
 
@@ -345,7 +345,7 @@ class MqttTransport:
         if frame.recipient_key != self._presence.key.public:
             raise MessageRefused("stale", f"a frame from {sender} was sealed for this device before its last restart")
         if frame.introduction:
-            self._known_devices.meet(sender, frame.introduction)
+            self._known_devices.add(sender, frame.introduction)
         known = self._known_devices.find(sender)
         if known is None and sender in self._known_devices:
             raise MessageRefused("certificate", f"the certificate of {sender} is no longer valid")

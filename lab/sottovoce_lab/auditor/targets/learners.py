@@ -126,7 +126,7 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
         dishonest=0.0,
         stride=1,
     )
-    numerators = [learner.estimate(learner.fresh()) * _UNIT]
+    numerators = [learner.estimate(learner.initial_state()) * _UNIT]
     sums: dict[int, Floats] = {}
     for frame in overhear(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Contributions):
@@ -218,8 +218,8 @@ class UncheckedProvenance:
         """Accept any document; see Provenance.admit."""
         self.verify(published)
 
-    def refuses(self, owner: str) -> bool:
-        """Return False for every owner; see Provenance.refuses."""
+    def is_revoked(self, owner: str) -> bool:
+        """Return False for every owner; see Provenance.is_revoked."""
         return False
 
 

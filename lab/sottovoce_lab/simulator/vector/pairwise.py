@@ -51,7 +51,7 @@ class PairwiseFleet:
         self._loss = loss
         self._loss_rng = np.random.default_rng(seed)
         events = [PeersChanged(tuple(str(peer) for peer in peer_ids)) for peer_ids in peers]
-        self._states = [learner.on(learner.fresh(), event, 0.0)[0] for event in events]
+        self._states = [learner.on(learner.initial_state(), event, 0.0)[0] for event in events]
 
     @property
     def steps(self) -> int:

@@ -84,7 +84,7 @@ class Knowledge:
         Raises:
             MessageRefused: if the opening is invalid.
         """
-        verified = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.refuses)
+        verified = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.is_revoked)
         point = sha256(self._consumer.point(numerator)).digest()
         return verified if verified.roster.offers[0].point == point else None
 

@@ -147,16 +147,16 @@ class Cells:
         self._knowledge = Knowledge(cell, consumer, provenance)
         self._dishonesty = Dishonesty(owner, cell, provenance)
 
-    def fresh(self) -> CellState:
+    def initial_state(self) -> CellState:
         """Return the initial state of a device that joins the fleet."""
-        return CellState(numerator=self.consumer.fresh())
+        return CellState(numerator=self.consumer.initial_state())
 
     def without_state(self, releases: int) -> CellState:
         """Return the initial state after a loss: peers resend the sums, and the vault has recorded all spending."""
-        return self.fresh()
+        return self.initial_state()
 
-    def resumed(self, state: CellState, pending: frozenset[str]) -> CellState:
-        """Return a saved state with its message queues cleared; see Learner.resumed."""
+    def restore(self, state: CellState, pending: frozenset[str]) -> CellState:
+        """Return a saved state with its message queues cleared; see Learner.restore."""
         return replace(state, outbox={})
 
     def progress(self, state: CellState) -> Progress:
@@ -601,7 +601,7 @@ class Cells:
 
     def _revoked_devices(self, nodes: Iterable[str]) -> frozenset[str]:
         """Return the given devices that the fleet has revoked."""
-        return frozenset(node for node in nodes if self._provenance.refuses(node))
+        return frozenset(node for node in nodes if self._provenance.is_revoked(node))
 
     @staticmethod
     def _with_leading(state: CellState, slot: int, update: LeaderUpdate) -> CellState:

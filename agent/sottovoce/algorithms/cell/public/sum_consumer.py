@@ -25,7 +25,7 @@ class SumConsumer(Protocol):
     rounds: int
     bytes_per_element: Callable[[int], int]
 
-    def fresh(self) -> Numerator | None:
+    def initial_state(self) -> Numerator | None:
         """Return the value before the first sum, int64[P] in units of 2^-40, or None."""
         ...
 
@@ -61,7 +61,7 @@ class MeanConsumer:
         self._profile = profile
         self._grid_step = grid_step
 
-    def fresh(self) -> Numerator | None:
+    def initial_state(self) -> Numerator | None:
         """Return None, because there is no mean before the sum."""
         return None
 
@@ -101,7 +101,7 @@ class DescentConsumer:
         self._schedule, self._grid_step = schedule, grid_step
         self._start = round_and_clip(initial * UNIT)
 
-    def fresh(self) -> Numerator | None:
+    def initial_state(self) -> Numerator | None:
         """Return the public initial value."""
         return self._start.copy()
 

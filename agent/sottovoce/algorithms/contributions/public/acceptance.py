@@ -135,7 +135,7 @@ class Acceptance:
             raise MessageRefused(
                 "range", "a contribution claims more steps than the schedule allows, so its sender fabricated it"
             )
-        if contribution.owner == self._owner or self._provenance.refuses(contribution.owner):
+        if contribution.owner == self._owner or self._provenance.is_revoked(contribution.owner):
             return False
         owner_rank = rank(contribution.owner)
         previous = state.held.get(owner_rank)

@@ -134,16 +134,16 @@ class Mixer:
         self.acceptance = Acceptance(schedule, owner, provenance, capacity=capacity, max_steps=max_steps, reach=reach)
         self._offers = Offers(self.rank, capacity=capacity, width=schedule.width)
 
-    def fresh(self) -> ContributionsState:
+    def initial_state(self) -> ContributionsState:
         """Return the initial state of a device that joins, with no steps and no contributions."""
         return ContributionsState(np.zeros(self.schedule.width, dtype=np.int64))
 
     def without_state(self, releases: int) -> ContributionsState:
         """Return the state after a loss: peers hold this device's contributions, and its ledger repeats releases."""
-        return self.fresh()
+        return self.initial_state()
 
-    def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
-        """Return a saved state without contributions that were signed for another task; see Learner.resumed."""
+    def restore(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
+        """Return a saved state without contributions that were signed for another task; see Learner.restore."""
         valid = {
             owner_rank: contribution
             for owner_rank, contribution in {**state.frozen_contributions, **state.held}.items()
@@ -152,11 +152,11 @@ class Mixer:
         frozen = {
             owner_rank: contribution
             for owner_rank, contribution in valid.items()
-            if self._provenance.refuses(contribution.owner)
+            if self._provenance.is_revoked(contribution.owner)
         }
         active = {owner_rank: contribution for owner_rank, contribution in valid.items() if owner_rank not in frozen}
         if state.step > self._max_steps:  # from a task with more steps; the ledger returns the first steps again
-            state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
+            state = replace(self.initial_state(), cycle=state.cycle, turn=state.turn)
             active.pop(self.rank, None)
         return replace(
             state, held=active, frozen_contributions=frozen, peer_steps={}, senders=frozenset(), pending=pending
@@ -289,7 +289,7 @@ class Mixer:
         remaining = {
             owner_rank: contribution
             for owner_rank, contribution in state.held.items()
-            if not self._provenance.refuses(contribution.owner)
+            if not self._provenance.is_revoked(contribution.owner)
         }
         if len(remaining) == len(state.held):
             return state

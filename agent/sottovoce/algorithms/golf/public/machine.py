@@ -179,7 +179,7 @@ class Golf:
             schedule.scheme.name, schedule.scheme.features, schedule.scheme.classes, schedule.scheme.epsilon
         )
 
-    def fresh(self) -> GolfState:
+    def initial_state(self) -> GolfState:
         """Return the initial state of a device that joins, with a zero model and no records."""
         copies, features = self.schedule.scheme.copies, self.schedule.scheme.features
         moments = Moments(np.zeros((copies, features)), np.zeros((features, features)), 0)
@@ -187,10 +187,10 @@ class Golf:
 
     def without_state(self, releases: int) -> GolfState:
         """Return the state after a loss: the lost model can be replaced, and the vault repeats its earlier releases."""
-        return self.fresh()
+        return self.initial_state()
 
-    def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:
-        """Return a saved state with the stored records added back; see Learner.resumed."""
+    def restore(self, state: GolfState, pending: frozenset[str]) -> GolfState:
+        """Return a saved state with the stored records added back; see Learner.restore."""
         state = replace(state, pending=pending)
         return self._shelve(
             state, tuple(record for record in self._stored_records if record.slot < self.schedule.each)
@@ -295,11 +295,11 @@ class Golf:
             raise shape_refusal(f"a model with {message.parameters.size} parameters does not fit one with {expected}")
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model's age or size is out of range, so its sender fabricated it")
-        refuses = self._provenance.refuses
+        is_revoked = self._provenance.is_revoked
         within_limit = [record for record in message.records if record.slot < self.schedule.each]
         state = replace(state, dropped=state.dropped + len(message.records) - len(within_limit))
         new_records = [
-            record for record in within_limit if state.shelf.would_store(record.key) and not refuses(record.owner)
+            record for record in within_limit if state.shelf.would_store(record.key) and not is_revoked(record.owner)
         ]
         for record in new_records:
             self._check(record)
@@ -353,7 +353,7 @@ class Golf:
 
     def _without_revoked(self, state: GolfState) -> Step:
         """Return the state without revoked devices' records."""
-        shelf, removed = state.shelf.without(self._provenance.refuses)
+        shelf, removed = state.shelf.without(self._provenance.is_revoked)
         if not removed:
             return state, []
         moments = _without_records(state.moments, removed)

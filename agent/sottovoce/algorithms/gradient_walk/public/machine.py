@@ -145,16 +145,16 @@ class GradientWalk:
     def __init__(self, schedule: GradientWalkSchedule) -> None:
         self.schedule = schedule
 
-    def fresh(self) -> GradientWalkState:
+    def initial_state(self) -> GradientWalkState:
         """Return the initial state of a device that joins, with a zero model as the last one seen and no walks."""
         return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
 
     def without_state(self, releases: int) -> GradientWalkState:
         """Return the state after a loss: earlier visits still count, held walks are lost, and no new walk begins."""
-        return replace(self.fresh(), visits=releases, begun=True)
+        return replace(self.initial_state(), visits=releases, begun=True)
 
-    def resumed(self, state: GradientWalkState, pending: frozenset[str]) -> GradientWalkState:
-        """Return a saved state with the given pending peers; see Learner.resumed."""
+    def restore(self, state: GradientWalkState, pending: frozenset[str]) -> GradientWalkState:
+        """Return a saved state with the given pending peers; see Learner.restore."""
         return replace(state, pending=pending)
 
     def progress(self, state: GradientWalkState) -> Progress:

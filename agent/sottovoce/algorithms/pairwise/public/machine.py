@@ -102,7 +102,7 @@ class Pairwise:
         self.max_initial_distance = reach * max(1, max_steps)
         self._start: NDArray[np.int64] = np.rint(initial * UNIT).astype(np.int64)
 
-    def fresh(self) -> PairwiseState:
+    def initial_state(self) -> PairwiseState:
         """Return the initial state of a device that joins, with the public initial model."""
         return PairwiseState(self._start.copy())
 
@@ -114,8 +114,8 @@ class Pairwise:
         """
         return PairwiseState(self._start.copy(), is_blank=True, step=releases)
 
-    def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
-        """Return a saved state without the proposals in transit when the device stopped; see Learner.resumed."""
+    def restore(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
+        """Return a saved state without the proposals in transit when the device stopped; see Learner.restore."""
         return replace(state, beat=0, open_proposals={}, lag=0, recent_proposers=())
 
     def progress(self, state: PairwiseState) -> Progress:
@@ -151,8 +151,8 @@ class Pairwise:
             case _:
                 return (state if event.query_id != state.pending_query else replace(state, answer=event)), []
 
-    def over(self, state: PairwiseState, window: int, now: float) -> Step:
-        """Record that all windows up to this one have ended; see FeedFollower.over."""
+    def on_window_ended(self, state: PairwiseState, window: int, now: float) -> Step:
+        """Record that all windows up to this one have ended; see FeedFollower.on_window_ended."""
         return replace(state, last_ended_window=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _update_peers(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:

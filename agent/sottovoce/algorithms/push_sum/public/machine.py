@@ -140,7 +140,7 @@ class PushSum:
         initial_threshold = () if schedule.thresholds is None else schedule.thresholds.start
         self._start: NDArray[np.int64] = np.rint(np.append(model, initial_threshold) * UNIT).astype(np.int64)
 
-    def fresh(self) -> PushSumState:
+    def initial_state(self) -> PushSumState:
         """Return the initial state of a device that joins: w = 1, and x = z is set to the public initial values."""
         return self.state_type(self._start.copy(), WEIGHT_ONE)
 
@@ -152,8 +152,8 @@ class PushSum:
         """
         return self.state_type(np.zeros(self.schedule.width, dtype=np.int64), 0, step=step)
 
-    def resumed(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
-        """Return a saved state with the given pending peers; see Learner.resumed."""
+    def restore(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
+        """Return a saved state with the given pending peers; see Learner.restore."""
         return replace(state, pending=pending)
 
     def progress(self, state: PushSumState) -> Progress:
@@ -191,8 +191,8 @@ class PushSum:
             case _:
                 return self._handle_answer(state, event, now)
 
-    def over(self, state: PushSumState, window: int, now: float) -> Step:
-        """Record that all windows up to this one have ended; see FeedFollower.over."""
+    def on_window_ended(self, state: PushSumState, window: int, now: float) -> Step:
+        """Record that all windows up to this one have ended; see FeedFollower.on_window_ended."""
         return replace(state, last_ended_window=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _tick(self, state: PushSumState, now: float) -> Step:

@@ -68,7 +68,7 @@ class Rounds:
         self._start = start
         self._beat = schedule.period / (BEATS_PER_PHASE * len(algorithm.widths))
 
-    def fresh(self) -> RoundsState:
+    def initial_state(self) -> RoundsState:
         """Return the initial state of a device that joins."""
         zeros = np.zeros(self.schedule.size)
         return RoundsState(Work(0, self.schedule.rate(0), self._start, zeros, zeros))
@@ -76,11 +76,11 @@ class Rounds:
     def without_state(self, releases: int) -> RoundsState:
         """Return the state after the rounds that the existing releases paid for; neighbours report any later rounds."""
         round_number = -(-releases // max(1, self.algorithm.questions))
-        return replace(self._reset_for_round(self.fresh(), round_number), joining=round_number > 0)
+        return replace(self._reset_for_round(self.initial_state(), round_number), joining=round_number > 0)
 
-    def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
-        """Return a saved state, in which this device's unfinished round counts as over; see Learner.resumed."""
-        restored = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
+    def restore(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
+        """Return a saved state, in which this device's unfinished round counts as over; see Learner.restore."""
+        restored = replace(self.initial_state(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
         return replace(self._reset_for_round(restored, state.cycle), pending=pending, joining=state.cycle > 0)
 
     def progress(self, state: RoundsState) -> Progress:

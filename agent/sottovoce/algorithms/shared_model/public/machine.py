@@ -73,7 +73,7 @@ class SharedModel:
         self._owner = owner
         self._initial = initial
 
-    def fresh(self) -> SharedModelState:
+    def initial_state(self) -> SharedModelState:
         """Return the initial state of a device that joins, with the public model at step 0."""
         start = Head(0, "")
         return SharedModelState(
@@ -82,10 +82,10 @@ class SharedModel:
 
     def without_state(self, releases: int) -> SharedModelState:
         """Return the state after a loss: earlier turns count, the last release is lost, and chains restart."""
-        return replace(self.fresh(), turn=releases)
+        return replace(self.initial_state(), turn=releases)
 
-    def resumed(self, state: SharedModelState, pending: frozenset[str]) -> SharedModelState:
-        """Return a saved state with the given pending peers; see Learner.resumed."""
+    def restore(self, state: SharedModelState, pending: frozenset[str]) -> SharedModelState:
+        """Return a saved state with the given pending peers; see Learner.restore."""
         return replace(state, pending=pending)
 
     def progress(self, state: SharedModelState) -> Progress:
