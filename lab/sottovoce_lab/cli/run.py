@@ -11,7 +11,7 @@ from sottovoce_lab.cli import names
 from sottovoce_lab.cli.simulate import limit_blas_threads
 
 
-def run_experiment(
+def run_run(
     file: Annotated[
         str,
         typer.Argument(

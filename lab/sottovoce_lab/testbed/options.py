@@ -166,7 +166,7 @@ class Options:
             )
         if self.algorithm.noiseless and self.epsilon is not None and not is_allowed:
             raise PrivacyError(
-                f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
+                f"--learner {self.learner} adds no noise, so it cannot guarantee any ε: use --learner clipd2p, or "
                 "--epsilon inf, or --set privacy.allow_unproved=true to run it anyway"
             )
         _ = self.budget  # raises an error if the budget promises nothing

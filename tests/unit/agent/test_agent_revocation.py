@@ -169,7 +169,7 @@ async def test_a_device_that_finds_itself_in_a_list_reports_it(line: list[Node],
         RevocationGossip(
             trust=isolated.trust, state=isolated.state, messenger=isolated.revocations._messenger, period=1.0
         )
-    with pytest.raises(MessageRefused, match="is revoked") as exc_info:
+    with pytest.raises(MessageRefused, match="has been revoked") as exc_info:
         await one.revocations.receive(isolated.id, encode_revocations(Revocations(0, None)))
     assert exc_info.value.reason == "revoked", "it already has the list"
 

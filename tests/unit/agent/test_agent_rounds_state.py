@@ -47,7 +47,7 @@ def test_another_model_s_state_is_refused(tmp_path: Path) -> None:
     store.commit(make_state(0), [], [], None)
     store.close()
     other = open_store(tmp_path, 4)
-    with pytest.raises(DataError, match="model of 3 parameters"):
+    with pytest.raises(DataError, match="model has 3 parameters"):
         other.load()
     other.close()
 

@@ -164,7 +164,7 @@ def test_5_ledger_created_for_another_budget(device: Device, key: str, value: An
 
 
 def test_5_unproved(device: Device) -> None:
-    words = "adds no noise, so no ε holds for it"
+    words = "adds no noise, so it cannot guarantee any ε"
     assert_ended(run_here(*MEMORY, "--learner", "push-sum", "--epsilon", "2"), ExitCode.PRIVACY, words)
     refusal = ("--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=no")
     assert_ended(run_here(*MEMORY, *refusal), ExitCode.PRIVACY, words)

@@ -92,7 +92,7 @@ def test_the_page_lists_every_learner_s_keys() -> None:
     assert {name: sorted(keys) for name, keys in output.items()} == {
         name: sorted(known.keys) for name, known in ALGORITHMS.items()
     }
-    assert f"Every learner has {', '.join(f'`{key}`' for key in COMMON_KEYS)}, and these." in page
+    assert f"Every learner has these keys: {', '.join(f'`{key}`' for key in COMMON_KEYS)}." in page
 
 
 def _words(cell: str) -> list[str]:

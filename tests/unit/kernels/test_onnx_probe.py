@@ -78,8 +78,8 @@ def test_an_unloadable_graph_is_refused_by_name() -> None:
     "script, why",
     [
         ("kill -ILL $$", r"crashes on this machine \(SIGILL\)"),
-        ("echo one >&2; echo two >&2; exit 3", r"ended with exit code 3 here \(two\)"),
-        ("exit 0", r"ended with exit code 0 here \(no error output\)"),
+        ("echo one >&2; echo two >&2; exit 3", r"exited with code 3 on this machine \(two\)"),
+        ("exit 0", r"exited with code 0 on this machine \(no error output\)"),
     ],
 )
 def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_an_impossible_option_is_refused_with_a_hint(changes: dict[str, Any], wo
 
 @pytest.mark.parametrize("value", [None, False, "no", "False", 0, 1, "true", [True]])
 def test_allow_unproved_requires_true(value: Any) -> None:
-    with pytest.raises(PrivacyError, match="adds no noise, so no ε holds for it"):
+    with pytest.raises(PrivacyError, match="adds no noise, so it cannot guarantee any ε"):
         options(learner="push-sum", settings={} if value is None else {"privacy.allow_unproved": value})
     allowed = options(learner="push-sum", settings={"privacy.allow_unproved": True})
     assert allowed.is_noiseless
