@@ -1,6 +1,6 @@
 """Devices restored from an image, in fleets of any size: whether they start, and how many charges they repeat.
 
-The detector and the keepers are real; a dictionary stands in for the peers. The device sends to one peer per cycle.
+The detector and the witnesses are real; a dictionary stands in for the peers. The device sends to one peer per cycle.
 `python -m tests.deterministic.rollback` prints the table of docs/explanation/ledger.md.
 """
 
@@ -8,9 +8,9 @@ import asyncio
 import random
 from dataclasses import dataclass, field, replace
 
-from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, WitnessRegistry
 from sottovoce.agent.ledger_head_store import is_consistent
 from sottovoce.agent.rollback_detector import RollbackDetector
+from sottovoce.agent.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry
 from sottovoce.errors import LedgerError
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import SignedHead
@@ -64,10 +64,10 @@ class Device:
 
     async def cycle(self) -> bool:
         """Run one period, and return whether the device charged and released."""
-        self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
+        self._links = self._village.peers(min(WITNESSES + 2, self._village.size))
         await self._send_and_record(self._links[0])
         if not self._permitted and not self.detector.may_release:
-            await self.keeping.notify_keepers(self._lags, KEEPERS)
+            await self.keeping.notify_witnesses(self._lags, WITNESSES)
             if not self.detector.may_release:
                 return False
         await self.keeping.appoint(self._lags)
@@ -76,7 +76,7 @@ class Device:
         self._permitted = True
         self._past.charges += 1
         self.head = self._current_head()
-        await self.keeping.notify_keepers(self._lags, NOTIFIED_PER_CHARGE)
+        await self.keeping.notify_witnesses(self._lags, NOTIFIED_PER_CHARGE)
         return True
 
     def _lags(self, peer: str) -> bool:

@@ -16,7 +16,7 @@ async def test_an_old_copy_does_not_start(size: int, half: bool) -> None:
 
 @pytest.mark.parametrize("size", [12, 100, 1000, 10_000])
 async def test_an_unrestored_device_starts_although_half_are_away(size: int) -> None:
-    """Allow for the one device in 256 that finds no keeper."""
+    """Allow for the one device in 256 that finds no witness."""
     start_share, _ = await run_trials(size, 6 * TRIALS, half=True, restored=False)
     assert start_share >= 0.94
 

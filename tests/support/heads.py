@@ -53,11 +53,11 @@ class Past:
     def spending(self) -> Spending:
         raise NotImplementedError
 
-    def keepers(self) -> tuple[Witness, ...]:
+    def witnesses(self) -> tuple[Witness, ...]:
         return self.named
 
-    def appoint(self, keepers: tuple[Witness, ...]) -> None:
-        self.named = keepers
+    def appoint(self, witnesses: tuple[Witness, ...]) -> None:
+        self.named = witnesses
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
         raise NotImplementedError

@@ -14,10 +14,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, WitnessRegistry, abbreviate
 from sottovoce.agent.ledger_head_store import NAME, LedgerHeadStore
 from sottovoce.agent.rollback_detector import RollbackDetector, check_known_head
 from sottovoce.agent.wait_status import Waits
+from sottovoce.agent.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry, abbreviate
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.observe import Counters
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _LIFE_BYTES = 16
 _FIRST_PAUSE, _CHECK_SECONDS = 0.5, 60.0
 NOTIFY_INTERVAL_SECONDS = 1.0
-"""Minimum time between messages to keepers, in seconds; charges in quick succession are reported together."""
+"""Minimum time between messages to witnesses, in seconds; charges in quick succession are reported together."""
 
 RESEND_INTERVAL_SECONDS = 60.0
 """Time after which a head is sent to a peer again, in seconds; this reveals two devices with the same keys."""
@@ -99,7 +99,7 @@ class LedgerHeadGossip:
         self._disk: Executor | None = None
         self.head = self._sign_head(vault.tip())
         detector.has_prior_charges = self.head.charges > 0
-        self.keeper_registry = WitnessRegistry(
+        self.witness_registry = WitnessRegistry(
             vault, detector, self.send_head, lambda node: peer_dns_name(node, identity.fleet)
         )
         self._is_permitted = False
@@ -118,7 +118,7 @@ class LedgerHeadGossip:
             has_left: returns whether a node has left or is excluded from the fleet.
         """
         self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
-        self.keeper_registry.attach(peers, has_left)
+        self.witness_registry.attach(peers, has_left)
 
     async def wait_for_permission(self) -> bool:
         """Wait until this device may release; return False if the agent stops first.
@@ -128,12 +128,12 @@ class LedgerHeadGossip:
         later calls do not wait for any peers.
 
         Raises:
-            LedgerError: if a keeper knows a newer head, or a head from a diverged history.
+            LedgerError: if a witness knows a newer head, or a head from a diverged history.
         """
         if not self._is_permitted and not await self._wait_for_first_permission():
             return False
         self._is_permitted = True
-        await self.keeper_registry.appoint(self.is_due)
+        await self.witness_registry.appoint(self.is_due)
         return not self._stopping
 
     async def _wait_for_first_permission(self) -> bool:
@@ -141,11 +141,11 @@ class LedgerHeadGossip:
         while not self._stopping:
             self._changed.clear()
             if self.detector.may_release:
-                await self.keeper_registry.appoint(self.is_due)
+                await self.witness_registry.appoint(self.is_due)
                 if self._is_head_stored:
                     break
             self._messenger.waits.begin(_WAIT, self._waiting_reason(), pause, since, repeats=True)
-            await self.keeper_registry.notify_keepers(self.is_due, KEEPERS)
+            await self.witness_registry.notify_witnesses(self.is_due, WITNESSES)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
             pause = min(2 * pause, _CHECK_SECONDS)
@@ -158,7 +158,7 @@ class LedgerHeadGossip:
         return (
             self.detector.peers_optional
             or self.detector.has_prior_charges
-            or self.keeper_registry.acknowledged_count >= self.detector.required_peers
+            or self.witness_registry.acknowledged_count >= self.detector.required_peers
         )
 
     def _is_behind(self, peer: str) -> bool:
@@ -181,8 +181,8 @@ class LedgerHeadGossip:
             await self._run_on_disk(lambda: self._head_store.store_own_head(head))
             self.head = head
 
-    async def notify_keepers(self) -> None:
-        """Send the newest head to half of the keepers, in turn, at most once a second.
+    async def notify_witnesses(self) -> None:
+        """Send the newest head to half of the witnesses, in turn, at most once a second.
 
         Raises:
             LedgerError: see `wait_for_permission`.
@@ -190,7 +190,7 @@ class LedgerHeadGossip:
         if time.monotonic() - self._notified_at < NOTIFY_INTERVAL_SECONDS:
             return
         self._notified_at = time.monotonic()
-        await self.keeper_registry.notify_keepers(self._is_behind, NOTIFIED_PER_CHARGE)
+        await self.witness_registry.notify_witnesses(self._is_behind, NOTIFIED_PER_CHARGE)
 
     def is_due(self, peer: str) -> bool:
         """Return whether this peer lacks the current head, or last received a head at least a minute ago."""
@@ -222,7 +222,7 @@ class LedgerHeadGossip:
         answer = decode_heads(raw)
         await self._check_known_head(peer, answer.known_head)
         self.detector.note_answer(peer, head, answer.known_head)
-        self.keeper_registry.note_answer(peer)
+        self.witness_registry.note_answer(peer)
         self._sent_at[peer] = time.monotonic()
 
     def forget(self, peer: str) -> None:
@@ -303,11 +303,11 @@ class LedgerHeadGossip:
 
     def _waiting_reason(self) -> str:
         confirmed, required, peers = self.detector.confirmation_count, self.detector.required_peers, len(self._peers())
-        keepers, acknowledged = self.keeper_registry.nodes, self.keeper_registry.acknowledged_count
-        if self.detector.has_prior_charges and keepers:
+        witnesses, acknowledged = self.witness_registry.nodes, self.witness_registry.acknowledged_count
+        if self.detector.has_prior_charges and witnesses:
             return (
-                f"{max(1, required - confirmed)} of {len(keepers)} witnesses of this ledger to confirm "
-                f"that no newer head exists; nothing is released until then ({abbreviate(keepers)} "
+                f"{max(1, required - confirmed)} of {len(witnesses)} witnesses of this ledger to confirm "
+                f"that no newer head exists; nothing is released until then ({abbreviate(witnesses)} "
                 "are asked repeatedly; if they are permanently gone and this device was not restored from a "
                 "copy, set ledger.alone = true)"
             )

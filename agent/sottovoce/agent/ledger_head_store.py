@@ -93,7 +93,7 @@ class LedgerHeadStore:
     def store_own_head(self, head: SignedHead) -> RecordedHead:
         """Store this device's own head; it survives the process, but may be lost in a power cut.
 
-        After a power cut, the device's keepers return its newest head.
+        After a power cut, the device's witnesses return its newest head.
 
         Raises:
             DataError: see `store_head`.

@@ -41,14 +41,14 @@ class RollbackDetector:
         peers_optional: whether the operator has decided that no peer is needed.
         has_prior_charges: whether anything was charged before this start. If so, a peer that knows no head confirms
             nothing.
-        keepers: node ids of the keepers of this ledger's newest head. If there are none, any peer that knows a head
+        witnesses: node ids of the witnesses of this ledger's newest head. If there are none, any peer that knows a head
             from before this start counts.
     """
 
     required_peers: int
     peers_optional: bool
     has_prior_charges: bool = False
-    keepers: frozenset[str] = frozenset()
+    witnesses: frozenset[str] = frozenset()
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _confirmed_by: set[str] = field(default_factory=set)
     _contacted: set[str] = field(default_factory=set)
@@ -60,8 +60,8 @@ class RollbackDetector:
 
     @property
     def may_release(self) -> bool:
-        """Return whether this device may release: enough peers agree, and every keeper was asked or is unreachable."""
-        all_contacted = not self.has_prior_charges or self.keepers <= self._contacted
+        """Return whether this device may release: enough peers agree, and every witness was asked or is unreachable."""
+        all_contacted = not self.has_prior_charges or self.witnesses <= self._contacted
         return self.peers_optional or (all_contacted and len(self._confirmed_by) >= self.required_peers)
 
     def note_no_answer(self, peer: str) -> None:
@@ -88,7 +88,7 @@ class RollbackDetector:
             check_known_head(f"peer {peer}", own_head, known, mark)
         self._contacted.add(peer)
         is_evidence = known is not None and known.life != own_head.life  # a head sent since this start is not evidence
-        if not self.has_prior_charges or (is_evidence and (peer in self.keepers or not self.keepers)):
+        if not self.has_prior_charges or (is_evidence and (peer in self.witnesses or not self.witnesses)):
             self._confirmed_by.add(peer)
 
     def note_answer(self, peer: str, sent_head: SignedHead, known: SignedHead | None) -> None:

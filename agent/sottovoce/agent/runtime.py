@@ -354,7 +354,7 @@ class Agent:
     async def _ask_vault(self, query: Query | CellQuery) -> None:
         answer = await self._vault_queries.ask(query)
         if answer is not None:
-            self._spawn(self.head_gossip.notify_keepers())
+            self._spawn(self.head_gossip.notify_witnesses())
             await self.run_serially(lambda: self.core.apply_answer(query, answer, self._loop.time()))
 
     async def _handle_confirmation(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:

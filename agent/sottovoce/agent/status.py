@@ -84,7 +84,7 @@ def build_status(agent: StatusSource) -> dict[str, Any]:
             "alone": agent.head_gossip.detector.peers_optional,
             "echoes": agent.head_gossip.detector.confirmation_count,
             "echoes_needed": agent.head_gossip.detector.required_peers,
-            "keepers": sorted(agent.head_gossip.keeper_registry.nodes),
+            "keepers": sorted(agent.head_gossip.witness_registry.nodes),
             "period": _describe_period(agent.spending.of_period),
             "limits": [_describe_limit(limit) for limit in agent.spending.of_limits],
             "lasts_days": _to_days(agent.spending.lasts),

@@ -13,7 +13,6 @@ from sottovoce.vault.construction import build
 from sottovoce.vault.front import VaultInterface
 from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.guarantee import Scaling
-from sottovoce.vault.keepers import Witness
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.limits import MIN_DAYS, RenewalInterval
@@ -23,6 +22,7 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.policy import Policy, read_policy
 from sottovoce.vault.terms.base import Terms
 from sottovoce.vault.vault import Vault
+from sottovoce.vault.witnesses import Witness
 
 __all__ = [
     "MIN_DAYS",

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from sottovoce.days import last_ended_day
-from sottovoce.vault.keepers import Access
+from sottovoce.vault.witnesses import Access
 
 RECORD_INTERVAL = 3_600.0
 """Largest number of seconds of running time that remain unrecorded if the vault is killed."""

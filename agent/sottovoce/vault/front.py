@@ -5,7 +5,7 @@ from typing import Protocol
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault.budget import Spending
 from sottovoce.vault.chain import LedgerPosition
-from sottovoce.vault.keepers import Witness
+from sottovoce.vault.witnesses import Witness
 
 
 class VaultInterface(Protocol):
@@ -32,11 +32,11 @@ class VaultInterface(Protocol):
         """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""
         ...
 
-    def keepers(self) -> tuple[Witness, ...]:
+    def witnesses(self) -> tuple[Witness, ...]:
         """Return the peers that keep the ledger's latest position."""
         ...
 
-    def appoint(self, keepers: tuple[Witness, ...]) -> None:
+    def appoint(self, witnesses: tuple[Witness, ...]) -> None:
         """Replace the peers that keep the ledger's latest position, durably."""
         ...
 

@@ -24,7 +24,6 @@ from sottovoce.vault.budget import Budget, PeriodSpending, Spending, StoredRelea
 from sottovoce.vault.chain import Head, LedgerPosition, first_link, mark, next_link, release_digest
 from sottovoce.vault.charge_totals import ChargeTotals
 from sottovoce.vault.clocks import DAY, RunningTime, uptime
-from sottovoce.vault.keepers import KeeperList
 from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.ledger_file import (
     KEY_BYTES,
@@ -41,6 +40,7 @@ from sottovoce.vault.ledger_file import (
 from sottovoce.vault.limits import Limit, Periods, Span, read_limits, record_span_start
 from sottovoce.vault.mandate import Mandate, MandateList
 from sottovoce.vault.record_numbers import RecordNumbers
+from sottovoce.vault.witnesses import WitnessList
 
 
 class Ledger:
@@ -68,7 +68,7 @@ class Ledger:
         self._spent: ChargeTotals
         self.owner, self.own_budget, self.nonce = read_verified_header(connection)
         self.numbers = RecordNumbers(self._read_access, self._transaction)
-        self.keepers = KeeperList(self._read_access, self._transaction)
+        self.witnesses = WitnessList(self._read_access, self._transaction)
         self._mandates = MandateList(self._read_access, self._transaction)
         self.mandate, self.running_time = self._mandates.load_newest(), RunningTime(self._read_access)
         self.periods = Periods(self._read_access, self.running_time)

@@ -13,8 +13,8 @@ from typing import Literal
 from sottovoce.accounting.tally import Tally
 from sottovoce.vault.budget import Period
 from sottovoce.vault.clocks import DAY, RunningTime
-from sottovoce.vault.keepers import Access
 from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.witnesses import Access
 
 Span = Literal["month", "year"]
 SECONDS: dict[Span, float] = {"month": 30 * DAY, "year": 365 * DAY}

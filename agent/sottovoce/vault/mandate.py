@@ -7,7 +7,7 @@ from hashlib import sha256
 from sottovoce.accounting.relations import Promise
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.keepers import Access
+from sottovoce.vault.witnesses import Access
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sottovoce.door import PrivacyStatement, Refused
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import LedgerPosition
-from sottovoce.vault.keepers import Witness
+from sottovoce.vault.witnesses import Witness
 
 VERSION = 7
 SLACK = 8192  # maximum size in bytes of a message without its array
@@ -98,10 +98,10 @@ class AskKeepers(Message, frozen=True):
 
 
 class Appoint(Message, frozen=True):
-    """A request to appoint these keepers."""
+    """A request to appoint these witnesses."""
 
     vault: Link
-    keepers: Annotated[tuple[Witness, ...], Meta(max_length=64)]
+    witnesses: Annotated[tuple[Witness, ...], Meta(max_length=64)] = field(name="keepers")
 
 
 class TakeUp(Message, frozen=True):
@@ -160,7 +160,7 @@ class Marked(Message, frozen=True):
 class Kept(Message, frozen=True):
     """An answer with the peers that keep the ledger's latest position."""
 
-    keepers: tuple[Witness, ...]
+    witnesses: tuple[Witness, ...] = field(name="keepers")
 
 
 class Failed(Message, frozen=True):

@@ -7,8 +7,8 @@ from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.relations import Promise
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.keepers import Access
 from sottovoce.vault.mandate import Mandate, parse_stamp
+from sottovoce.vault.witnesses import Access
 
 _UNUSED_PROMISE = Promise(
     "record", "replace-one"

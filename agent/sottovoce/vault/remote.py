@@ -27,10 +27,10 @@ from sottovoce.errors import (
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import LedgerPosition
-from sottovoce.vault.keepers import Witness
 from sottovoce.vault.ledger_binding import check_budget
 from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question, Reply
 from sottovoce.vault.release import SealedRelease
+from sottovoce.vault.witnesses import Witness
 
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 240.0  # timeout for an answer; a large model over many records takes a long time
@@ -114,15 +114,15 @@ class RemoteVault:
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
         return reply.mark if isinstance(reply, protocol.Marked) else self._raise_unexpected(reply)
 
-    def keepers(self) -> tuple[Witness, ...]:
+    def witnesses(self) -> tuple[Witness, ...]:
         """Return the peers that keep the ledger's latest position."""
         reply = self._ask(protocol.AskKeepers(self._fingerprint))
-        return reply.keepers if isinstance(reply, protocol.Kept) else self._raise_unexpected(reply)
+        return reply.witnesses if isinstance(reply, protocol.Kept) else self._raise_unexpected(reply)
 
-    def appoint(self, keepers: tuple[Witness, ...]) -> None:
+    def appoint(self, witnesses: tuple[Witness, ...]) -> None:
         """Replace the peers that keep the ledger's latest position."""
-        reply = self._ask(protocol.Appoint(self._fingerprint, keepers))
-        if not isinstance(reply, protocol.Kept) or reply.keepers != keepers:
+        reply = self._ask(protocol.Appoint(self._fingerprint, witnesses))
+        if not isinstance(reply, protocol.Kept) or reply.witnesses != witnesses:
             self._raise_unexpected(reply)
 
     def take_up(self, document: bytes) -> None:

@@ -186,11 +186,11 @@ class VaultServer:
             case protocol.AskMark(charges=charges, released=released):
                 return protocol.Marked(vault.mark(charges, released))
             case protocol.AskKeepers():
-                return protocol.Kept(vault.keepers())
-            case protocol.Appoint(keepers=keepers):
-                if keepers != vault.keepers():  # equal if the question was repeated after a lost answer
-                    vault.appoint(keepers)
-                return protocol.Kept(keepers)
+                return protocol.Kept(vault.witnesses())
+            case protocol.Appoint(witnesses=witnesses):
+                if witnesses != vault.witnesses():  # equal if the question was repeated after a lost answer
+                    vault.appoint(witnesses)
+                return protocol.Kept(witnesses)
             case protocol.TakeUp(document=document):
                 return self._take_up(document)
             case protocol.Ask():

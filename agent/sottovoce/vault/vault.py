@@ -25,12 +25,12 @@ from sottovoce.vault.budget import Spending, StoredRelease
 from sottovoce.vault.chain import LedgerPosition
 from sottovoce.vault.clocks import DAY, RECORD_INTERVAL
 from sottovoce.vault.growing_records import GrowingRecords
-from sottovoce.vault.keepers import Witness
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
+from sottovoce.vault.witnesses import Witness
 
 if TYPE_CHECKING:  # not needed on devices without a cell
     from sottovoce.vault.cell_context import CellContext
@@ -124,15 +124,15 @@ class Vault:
         with self._turn:
             return self._context.ledger.mark(charges, released)
 
-    def keepers(self) -> tuple[Witness, ...]:
+    def witnesses(self) -> tuple[Witness, ...]:
         """Return the peers that keep the ledger's latest position."""
         with self._turn:
-            return self._context.ledger.keepers.load_newest()
+            return self._context.ledger.witnesses.load_newest()
 
-    def appoint(self, keepers: tuple[Witness, ...]) -> None:
+    def appoint(self, witnesses: tuple[Witness, ...]) -> None:
         """Replace the peers that keep the ledger's latest position."""
         with self._turn:
-            self._context.ledger.keepers.appoint(keepers)
+            self._context.ledger.witnesses.appoint(witnesses)
 
     def end(self, action: Callable[[], object], reason: str) -> None:
         """Call `action` between answers, then refuse all further queries with this reason.

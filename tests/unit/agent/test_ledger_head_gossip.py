@@ -114,7 +114,7 @@ async def test_release_waits_until_a_peer_has_stored_the_head(fleet: Fleet, iden
 async def test_a_lost_answer_disqualifies_no_witness(
     fleet: Fleet, identities: list[Identity], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A head sent since the start is no evidence; an earlier head remains evidence when its keeper is asked again."""
+    """A head sent since the start is no evidence; an earlier head remains evidence when its witness is asked again."""
     past = Past(5)
     before = fleet.start(past)
     await fleet.release(before, past)

@@ -27,7 +27,7 @@ def state(tmp_path: Path) -> Path:
     Ledger.create(created / "ledger.db", OWNER, BUDGET)
     ledger = Ledger.open(created / "ledger.db", OWNER, BUDGET)
     ledger.charge(b"1" * 32, EVENT)
-    ledger.keepers.appoint((Witness("a", ("a:1",)),))
+    ledger.witnesses.appoint((Witness("a", ("a:1",)),))
     ledger.close()
     return created
 
@@ -52,7 +52,7 @@ def test_moved_device_continues_only_in_its_new_location(state: Path, tmp_path: 
     there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
     assert (there.spending().epsilon, there.numbers.key) == (spent.epsilon, key)
     assert there.spending().charges == spent.charges + 1, "its head is newer than any copy's"
-    assert there.keepers.load_newest() == (Witness("a", ("a:1",)),)
+    assert there.witnesses.load_newest() == (Witness("a", ("a:1",)),)
     assert there.charge(b"2" * 32, EVENT)
     assert audit_account(build_account(there))[0].epsilon == there.spending().epsilon
     there.close()

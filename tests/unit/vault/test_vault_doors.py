@@ -16,7 +16,8 @@ DOORS = {"answer", "step"}
 IN_ITS_THREAD = {"ask": "answer", "take_part": "step"}
 """The same functions, called in the vault's own thread."""
 PUBLIC_FACTS = {
-    "statement", "follows", "lifetime", "spending", "tip", "mark", "keepers", "appoint", "end", "largest_step", "close",
+    "statement", "follows", "lifetime", "spending", "tip", "mark", "witnesses", "appoint", "end", "largest_step",
+    "close",
 }  # fmt: skip
 """What does not depend on a record: settings, the ledger's account, and how the vault ends."""
 

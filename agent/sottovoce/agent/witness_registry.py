@@ -17,25 +17,25 @@ from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.vault import VaultInterface, Witness
 
-KEEPERS = 8
-"""Number of keepers. If half of the fleet is unreachable, one device in 256 reaches none of its keepers."""
+WITNESSES = 8
+"""Number of witnesses. If half of the fleet is unreachable, one device in 256 reaches none of its witnesses."""
 
-NOTIFIED_PER_CHARGE = KEEPERS // 2
+NOTIFIED_PER_CHARGE = WITNESSES // 2
 """Number of witnesses that are notified after each charge, in rotation.
 
 After a second charge, all witnesses have been notified. At startup, all of them are asked.
 """
 
 REPLACE_AFTER_SECONDS = 3 * 86_400.0
-"""Time after which an unreachable keeper is replaced, in seconds since the first failed attempt."""
+"""Time after which an unreachable witness is replaced, in seconds since the first failed attempt."""
 
 
 class WitnessRegistry:
-    """Registry of a device's keepers, which appoints them and sends them ledger heads.
+    """Registry of a device's witnesses, which appoints them and sends them ledger heads.
 
     Args:
-        vault: the vault, which stores the list of keepers in the ledger.
-        detector: evaluates the keepers' answers.
+        vault: the vault, which stores the list of witnesses in the ledger.
+        detector: evaluates the witnesses' answers.
         send_head: sends a peer the current head and receives its known head; raises DeliveryFailed or MessageRefused.
         dns_name: returns a node's DNS name.
     """
@@ -47,7 +47,7 @@ class WitnessRegistry:
         send_head: Callable[[Peer], Awaitable[None]],
         dns_name: Callable[[str], str],
     ) -> None:
-        self.keepers = vault.keepers()
+        self.witnesses = vault.witnesses()
         self._vault = vault
         self._detector = detector
         self._send_head = send_head
@@ -56,7 +56,7 @@ class WitnessRegistry:
         self._has_left: Callable[[str], bool] = lambda node: False
         self._next_index = 0
         self._failing_since: dict[str, float] = {}
-        detector.keepers = self.nodes
+        detector.witnesses = self.nodes
 
     def attach(self, peers: Callable[[], list[Peer]], has_left: Callable[[str], bool]) -> None:
         """Set the callbacks for the known peers, and for whether a node has left or is excluded from the fleet."""
@@ -64,49 +64,49 @@ class WitnessRegistry:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """The keepers' node ids."""
-        return frozenset(keeper.node for keeper in self.keepers)
+        """The witnesses' node ids."""
+        return frozenset(witness.node for witness in self.witnesses)
 
-    async def notify_keepers(self, is_due: Callable[[str], bool], limit: int) -> None:
-        """Send the head to at most `limit` keepers for which it is due, in turn, and record which do not answer.
+    async def notify_witnesses(self, is_due: Callable[[str], bool], limit: int) -> None:
+        """Send the head to at most `limit` witnesses for which it is due, in turn, and record which do not answer.
 
         Raises:
-            LedgerError: if a keeper knows a newer head, or a head from a diverged history.
+            LedgerError: if a witness knows a newer head, or a head from a diverged history.
         """
-        order = [*self.keepers[self._next_index :], *self.keepers[: self._next_index]]
-        chosen = [keeper for keeper in order if is_due(keeper.node)][:limit]
+        order = [*self.witnesses[self._next_index :], *self.witnesses[: self._next_index]]
+        chosen = [witness for witness in order if is_due(witness.node)][:limit]
         if chosen:
-            self._next_index = (self.keepers.index(chosen[-1]) + 1) % len(self.keepers)
-        await asyncio.gather(*(self._try_send_head(keeper) for keeper in chosen))
+            self._next_index = (self.witnesses.index(chosen[-1]) + 1) % len(self.witnesses)
+        await asyncio.gather(*(self._try_send_head(witness) for witness in chosen))
 
     @property
     def acknowledged_count(self) -> int:
-        """The number of keepers that have acknowledged a head since this start."""
-        return sum(self._detector.acknowledged_head(keeper.node) is not None for keeper in self.keepers)
+        """The number of witnesses that have acknowledged a head since this start."""
+        return sum(self._detector.acknowledged_head(witness.node) is not None for witness in self.witnesses)
 
     async def appoint(self, is_due: Callable[[str], bool]) -> None:
-        """Appoint new keepers if there are too few, and store those that have acknowledged a head in the ledger.
+        """Appoint new witnesses if there are too few, and store those that have acknowledged a head in the ledger.
 
         Raises:
             PrivacyError: if the ledger cannot be written.
-            LedgerError: see `notify_keepers`.
+            LedgerError: see `notify_witnesses`.
         """
-        remaining = [keeper for keeper in self.keepers if not self._is_gone(keeper.node)]
+        remaining = [witness for witness in self.witnesses if not self._is_gone(witness.node)]
         others = [
             peer
             for peer in self._peers()
             if peer.id not in self.nodes and peer.id not in self._failing_since and not self._has_left(peer.id)
         ]
-        candidates = random.sample(others, min(KEEPERS - len(remaining), len(others)))
+        candidates = random.sample(others, min(WITNESSES - len(remaining), len(others)))
         chosen = [Witness(peer.id, (peer.address, *peer.others)) for peer in candidates]
-        await asyncio.gather(*(self._try_send_head(keeper) for keeper in chosen if is_due(keeper.node)))
-        appointed = [keeper for keeper in chosen if self._detector.acknowledged_head(keeper.node) is not None]
+        await asyncio.gather(*(self._try_send_head(witness) for witness in chosen if is_due(witness.node)))
+        appointed = [witness for witness in chosen if self._detector.acknowledged_head(witness.node) is not None]
         if not appointed:
             return
-        keepers = (*remaining, *appointed)
-        await asyncio.get_running_loop().run_in_executor(None, self._vault.appoint, keepers)
-        self.keepers, self._next_index = keepers, len(remaining)
-        self._detector.keepers = self.nodes
+        witnesses = (*remaining, *appointed)
+        await asyncio.get_running_loop().run_in_executor(None, self._vault.appoint, witnesses)
+        self.witnesses, self._next_index = witnesses, len(remaining)
+        self._detector.witnesses = self.nodes
 
     def note_answer(self, node: str) -> None:
         """Record that this node has answered."""
@@ -117,18 +117,18 @@ class WitnessRegistry:
         since = self._failing_since.get(node, math.inf)
         return self._has_left(node) or time.monotonic() - since > REPLACE_AFTER_SECONDS
 
-    async def _try_send_head(self, keeper: Witness) -> None:
+    async def _try_send_head(self, witness: Witness) -> None:
         try:
-            await self._send_head(self._find_peer(keeper))
+            await self._send_head(self._find_peer(witness))
         except (DeliveryFailed, MessageRefused):
-            self._failing_since.setdefault(keeper.node, time.monotonic())
-            self._detector.note_no_answer(keeper.node)
+            self._failing_since.setdefault(witness.node, time.monotonic())
+            self._detector.note_no_answer(witness.node)
 
-    def _find_peer(self, keeper: Witness) -> Peer:
-        """Return a keeper with its current address if it is known, or else with its address when it was appointed."""
+    def _find_peer(self, witness: Witness) -> Peer:
+        """Return a witness with its current address if it is known, or else with its address when it was appointed."""
         known_peers = {peer.id: peer for peer in self._peers()}
-        first, *others = keeper.endpoints
-        return known_peers.get(keeper.node) or Peer(keeper.node, first, self._dns_name(keeper.node), tuple(others))
+        first, *others = witness.endpoints
+        return known_peers.get(witness.node) or Peer(witness.node, first, self._dns_name(witness.node), tuple(others))
 
 
 def abbreviate(nodes: Collection[str]) -> str:

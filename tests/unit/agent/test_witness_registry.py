@@ -1,4 +1,4 @@
-"""Keepers of a ledger's head: appointed before any charge, notified of every charge, queried at every start."""
+"""Witnesses of a ledger's head: appointed before any charge, notified of every charge, queried at every start."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import keeper_registry
 from sottovoce.agent import ledger_head_gossip as module
+from sottovoce.agent import witness_registry
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
 from sottovoce.identity import Identity, create_fleet, enrol
@@ -61,7 +61,7 @@ class Fleet:
             assert await asyncio.wait_for(device.wait_for_permission(), TIMEOUT)
             past.charges += 1
             await device.advance(past.tip())
-            await device.notify_keepers()
+            await device.notify_witnesses()
 
     def _open(self, who: Identity, past: Past, book: str, needed: int = 1) -> LedgerHeadGossip:
         gossip = head_gossip(self.village, who, past, self.directory / book, needed=needed)
@@ -87,20 +87,20 @@ async def first(fleet: Fleet, device: LedgerHeadGossip) -> None:
     await device.send_head(fleet.peers()[0])
 
 
-async def test_keepers_are_appointed_before_first_charge_and_notified_of_each(fleet: Fleet) -> None:
+async def test_witnesses_are_appointed_before_first_charge_and_notified_of_each(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
     assert await device.wait_for_permission()
-    assert len(past.named) == keeper_registry.KEEPERS
+    assert len(past.named) == witness_registry.WITNESSES
     await fleet.live(device, past, 20)
-    reported = [device.detector.acknowledged_head(keeper.node) for keeper in past.named]
-    assert sum(head == device.head for head in reported) >= keeper_registry.NOTIFIED_PER_CHARGE
-    assert min(head.charges for head in reported if head) >= 20 - keeper_registry.KEEPERS, "all of them in turn"
+    reported = [device.detector.acknowledged_head(witness.node) for witness in past.named]
+    assert sum(head == device.head for head in reported) >= witness_registry.NOTIFIED_PER_CHARGE
+    assert min(head.charges for head in reported if head) >= 20 - witness_registry.WITNESSES, "all of them in turn"
 
 
 @pytest.mark.parametrize("charges", [8, 39])
-async def test_keepers_detect_a_restored_copy(fleet: Fleet, charges: int) -> None:
+async def test_witnesses_detect_a_restored_copy(fleet: Fleet, charges: int) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -118,7 +118,7 @@ async def test_peer_without_head_confirms_nothing_after_the_first_charge(fleet: 
     await fleet.live(device, past, 8)
     image = replace(past)
     await fleet.live(device, past, 8)
-    fleet.leave(*(keeper.node for keeper in past.named))
+    fleet.leave(*(witness.node for witness in past.named))
     restored = fleet.start(image)
     strangers = [peer for peer in fleet.peers() if peer.address in fleet.village]
     assert strangers
@@ -134,47 +134,47 @@ async def test_peer_without_head_confirms_nothing_after_the_first_charge(fleet: 
         await asyncio.wait_for(waiting, TIMEOUT)
 
 
-async def test_one_reachable_keeper_suffices_if_the_ledger_was_not_restored(fleet: Fleet) -> None:
+async def test_one_reachable_witness_suffices_if_the_ledger_was_not_restored(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
     await fleet.live(device, past, 12)
-    fleet.leave(*(keeper.node for keeper in past.named[1:]))
+    fleet.leave(*(witness.node for witness in past.named[1:]))
     restarted = fleet.start(past)
     assert await asyncio.wait_for(restarted.wait_for_permission(), TIMEOUT)
     await fleet.live(restarted, past, 3)
 
 
-async def test_departed_keepers_are_replaced_and_new_ones_notified(fleet: Fleet) -> None:
+async def test_departed_witnesses_are_replaced_and_new_ones_notified(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
     await fleet.live(device, past, 5)
-    remaining = {keeper.node for keeper in past.named[:2]}
+    remaining = {witness.node for witness in past.named[:2]}
     fleet.gone |= remaining
     fleet.leave(*remaining)
     await fleet.live(device, past, 2)
-    assert not remaining & {keeper.node for keeper in past.named}
-    assert len(past.named) == keeper_registry.KEEPERS
-    assert all(device.detector.acknowledged_head(keeper.node) for keeper in past.named[-2:])
+    assert not remaining & {witness.node for witness in past.named}
+    assert len(past.named) == witness_registry.WITNESSES
+    assert all(device.detector.acknowledged_head(witness.node) for witness in past.named[-2:])
 
 
-async def test_keeper_is_replaced_after_days_of_absence(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_witness_is_replaced_after_days_of_absence(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
     await fleet.live(device, past, 1)
     silent = past.named[0].node
     fleet.leave(silent)
-    monkeypatch.setattr(keeper_registry, "REPLACE_AFTER_SECONDS", 0.0)
-    await device.keeper_registry.appoint(device.is_due)
-    assert silent in {keeper.node for keeper in past.named}, "no attempt to reach it was made"
+    monkeypatch.setattr(witness_registry, "REPLACE_AFTER_SECONDS", 0.0)
+    await device.witness_registry.appoint(device.is_due)
+    assert silent in {witness.node for witness in past.named}, "no attempt to reach it was made"
     past.charges += 1
     await device.advance(past.tip())
-    await device.keeper_registry.notify_keepers(device.is_due, keeper_registry.KEEPERS)
-    await device.keeper_registry.appoint(device.is_due)
-    assert silent not in {keeper.node for keeper in past.named}
-    assert len(past.named) == keeper_registry.KEEPERS
+    await device.witness_registry.notify_witnesses(device.is_due, witness_registry.WITNESSES)
+    await device.witness_registry.appoint(device.is_due)
+    assert silent not in {witness.node for witness in past.named}
+    assert len(past.named) == witness_registry.WITNESSES
 
 
 async def test_a_head_sent_since_the_start_is_no_evidence(fleet: Fleet) -> None:
@@ -185,25 +185,25 @@ async def test_a_head_sent_since_the_start_is_no_evidence(fleet: Fleet) -> None:
     assert not device.detector.may_release
 
 
-async def test_small_fleet_has_as_many_keepers_as_devices(fleet: Fleet) -> None:
+async def test_small_fleet_has_as_many_witnesses_as_devices(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     device.attach(None, lambda: fleet.peers()[:1], lambda node: False)  # type: ignore[arg-type]
     await first(fleet, device)
     await fleet.live(device, past, 4)
-    assert [keeper.node for keeper in past.named] == [fleet.others[0].node_id]
+    assert [witness.node for witness in past.named] == [fleet.others[0].node_id]
     assert await asyncio.wait_for(fleet.start(past).wait_for_permission(), TIMEOUT)
 
 
-def test_ledger_stores_keepers(tmp_path: Path) -> None:
+def test_ledger_stores_witnesses(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "ledger.db", "meter-17", budget)
     ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)
-    assert ledger.keepers.load_newest() == ()
+    assert ledger.witnesses.load_newest() == ()
     for names in (("a", "b"), ("b", "c")):
-        ledger.keepers.appoint(tuple(Witness(name, (f"{name}:1", "mqtt:home")) for name in names))
+        ledger.witnesses.appoint(tuple(Witness(name, (f"{name}:1", "mqtt:home")) for name in names))
     ledger.close()
     reopened = Ledger.read(tmp_path / "ledger.db")
-    assert [keeper.node for keeper in reopened.keepers.load_newest()] == ["b", "c"]
-    assert reopened.keepers.load_newest()[0].endpoints == ("b:1", "mqtt:home")
+    assert [witness.node for witness in reopened.witnesses.load_newest()] == ["b", "c"]
+    assert reopened.witnesses.load_newest()[0].endpoints == ("b:1", "mqtt:home")
     reopened.close()
