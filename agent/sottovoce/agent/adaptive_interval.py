@@ -54,7 +54,7 @@ class AdaptiveInterval:
 
     def _is_news(self, belief: Belief | None) -> bool:
         last_news = self._last_news
-        if belief is None or last_news is None or belief.beside != last_news.beside:
+        if belief is None or last_news is None or belief.extra != last_news.extra:
             return True
         change, largest = np.abs(belief.model - last_news.model), np.abs(last_news.model)
         return bool(change.max(initial=0.0) > CHANGE_THRESHOLD * largest.max(initial=0.0))

@@ -6,7 +6,7 @@ Links use a stop-and-wait protocol: at most one share per peer is in transit, so
 peers. The sender makes a message durable before sending it, and the recipient makes it durable before confirming it. A
 confirmation or an applied release is only written with the next commit, because repeating either after a crash changes
 nothing. The same applies to taking back a share that its recipient has permanently and durably refused. If a learner
-repeatedly sends its whole state (RestatesKnowledge), only the sequence numbers of its messages are durable before they
+repeatedly sends its whole state (RestatingLearner), only the sequence numbers of its messages are durable before they
 are sent, and received data is written with the next commit, at the latest when the next timer fires. The asyncio agent
 and the simulator both use the class Core.
 """
@@ -27,7 +27,7 @@ from sottovoce.learners import (
     Event,
     FeedFollower,
     Forget,
-    HandsOverState,
+    HandingOffLearner,
     Learner,
     Message,
     PeersChanged,
@@ -35,7 +35,7 @@ from sottovoce.learners import (
     PublishModel,
     Received,
     Reply,
-    RestatesKnowledge,
+    RestatingLearner,
     Returned,
     SecureSumLearner,
     Send,
@@ -85,7 +85,7 @@ class Core:
         saved = store.load()
         self._interval = interval
         self._settling_learner = learner if isinstance(learner, SettlingLearner) else None
-        self._can_restate = isinstance(learner, RestatesKnowledge)
+        self._can_restate = isinstance(learner, RestatingLearner)
         self._learner = learner
         self._store = store
         self._seal = seal
@@ -129,16 +129,16 @@ class Core:
     @property
     def requires_hand_off(self) -> bool:
         """Whether a device with this learner must hand over a part of its state before it leaves."""
-        return isinstance(self._learner, HandsOverState)
+        return isinstance(self._learner, HandingOffLearner)
 
     @property
     def has_part_to_hand_off(self) -> bool:
         """Whether this device still has a part that it must hand over before it leaves."""
-        return isinstance(self._learner, HandsOverState) and self._learner.holds(self._state)
+        return isinstance(self._learner, HandingOffLearner) and self._learner.holds(self._state)
 
     def hand_off(self, successor: str) -> list[Action]:
-        """Hand this device's part over to a peer, unless a share for that peer is unconfirmed; see HandsOverState."""
-        if not isinstance(self._learner, HandsOverState) or successor in self._outbox:
+        """Hand this device's part over to a peer, unless a share for it is unconfirmed; see HandingOffLearner."""
+        if not isinstance(self._learner, HandingOffLearner) or successor in self._outbox:
             return []
         return self._apply_step(self._learner.hand_off(self._state, successor), None)
 

@@ -123,12 +123,12 @@ async def _serve_pages(
 
 
 def can_publish_machine(agent: ObservedAgent) -> bool:
-    """Return whether the operating system's measurements of this process may be published."""
+    """Return whether the operating system's metrics for this process may be published."""
     return agent.config.observe.is_local or agent.config.vault.socket is not None
 
 
 async def core_problem(agent: ObservedAgent, seconds: float = _CORE_SECONDS) -> str:
-    """Return a description of the core's problem, or an empty string if the core responds in time."""
+    """Return what is wrong with the core, or an empty string if it responds in time."""
     try:
         async with asyncio.timeout(seconds):
             await agent.run_serially(list)

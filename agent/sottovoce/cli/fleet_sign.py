@@ -16,9 +16,9 @@ app = typer.Typer(help="Sign the fleet's next task and install it on a device.",
 def propose(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The task: TOML with [task], [data], [learner].")],
     fleet: FleetDirectory = Path("fleet"),
-    out: Annotated[Path | None, typer.Option(help="Write a copy here, to carry to a device.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write a copy to this path, to take to a device.")] = None,
 ) -> None:
-    """Sign a task as the fleet's next one."""
+    """Sign a task as the fleet's next task."""
     from sottovoce.agent.fleet_tasks import NAME, propose
     from sottovoce.config import read_proposed_task
     from sottovoce.identity import open_fleet

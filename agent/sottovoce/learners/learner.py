@@ -255,11 +255,11 @@ class Belief:
 
     Attributes:
         model: float64 values that eventually settle.
-        beside: further data, compared for equality.
+        extra: any other data, compared for equality.
     """
 
     model: NDArray[np.float64]
-    beside: object = None
+    extra: object = None
 
 
 @runtime_checkable
@@ -272,7 +272,7 @@ class SettlingLearner(Protocol):
 
 
 @runtime_checkable
-class RestatesKnowledge(Protocol):
+class RestatingLearner(Protocol):
     """A learner whose messages restate what its device knows, so that the next message makes up for a lost one.
 
     A message that arrives twice changes little or nothing. A device therefore need not wait for its disk before it
@@ -302,7 +302,7 @@ class SecureSumLearner(Protocol):
 
 
 @runtime_checkable
-class HandsOverState(Protocol):
+class HandingOffLearner(Protocol):
     """A learner whose device must hand over part of its state before it leaves."""
 
     def hand_off(self, state: Any, successor: str) -> tuple[Any, list[Effect]]:

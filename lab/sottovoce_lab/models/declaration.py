@@ -97,7 +97,7 @@ def _declaration(source: str) -> Declaration:
     expected: Shape = (outputs(declared.loss, declared.classes),)
     if network.output != expected:
         raise ValueError(
-            f"layer {len(declared.layers)}: the last layer outputs {format_shape(network.output)} numbers, "
+            f"layer {len(declared.layers)}: the last layer has output shape {format_shape(network.output)}, "
             f"but {declared.loss} with classes = {declared.classes} requires {format_shape(expected)}"
         )
     parameters = network.parameters
@@ -110,6 +110,6 @@ def _declaration(source: str) -> Declaration:
     for name, (size, maximum) in sizes.items():
         if not 1 <= size <= maximum:
             raise ValueError(
-                f"layers: {size} {name}; a model must have 1 … {maximum}: use a smaller model, or add a dense layer"
+                f"layers: the model has {size} {name}, which must be between 1 and {maximum}: change its layers"
             )
     return Declaration(declared.name, declared.classes, declared.loss, network, source)

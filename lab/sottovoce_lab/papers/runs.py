@@ -37,13 +37,13 @@ class RunPosition:
 def list_runs(
     spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]
 ) -> dict[RunPosition, dict[str, Any]]:
-    """Return every run's dotted keys by position, leaving out each panel without data, with a message."""
+    """Return each run's dotted keys by position; panels without data are skipped and reported through `say`."""
     runs: dict[RunPosition, dict[str, Any]] = {}
     for panel in extent.panels or spec.panels:
         keys = {**spec.set, **spec.panels[panel].set, **extent.set, **extent.at.get(panel, {})}
         source = resolve_source(str(keys.get("data.source", "digits")), folder)
         if source is None:
-            say(f"{panel}: left out because {keys['data.source']} is not in {folder}")
+            say(f"{panel}: skipped because {keys['data.source']} is not in {folder}")
             continue
         for name in extent.series or spec.series:
             series = spec.series[name]

@@ -16,7 +16,7 @@ from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
 from sottovoce.door import Answer, CellAnswer, Refused, Status
 from sottovoce.errors import InternalError
-from sottovoce.learners import RestatesKnowledge
+from sottovoce.learners import RestatingLearner
 from sottovoce.secure_sum import steps
 
 from sottovoce_lab.simulator.contributions import ContributionOrderLaw
@@ -40,7 +40,7 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
 class SingleApplicationLaw:
     """The law that no message is applied twice and duplicates change nothing. Implements Law.
 
-    A device whose learner resends everything it knows (RestatesKnowledge) loses its record of applied messages in a
+    A device whose learner resends everything it knows (RestatingLearner) loses its record of applied messages in a
     crash, and may then apply them again.
     """
 
@@ -52,7 +52,7 @@ class SingleApplicationLaw:
         """Return the violation, if any; see Law.find_violation."""
         node, facts = occurrence.device.id, occurrence.facts
         previous, self._states[node] = self._states.get(node), occurrence.state
-        if occurrence.event == "kill" and isinstance(occurrence.device.learner, RestatesKnowledge):
+        if occurrence.event == "kill" and isinstance(occurrence.device.learner, RestatingLearner):
             self._newest = {link: newest for link, newest in self._newest.items() if link[1] != node}
         if occurrence.event != "receive":
             return None

@@ -18,8 +18,8 @@ SOMETHING = Received("a", PushSumShare(np.zeros(1, dtype=np.int64), 0))
 NOW = 5.0
 
 
-def make_belief(*numbers: float, beside: object = None) -> Belief:
-    return Belief(np.array(numbers), beside)
+def make_belief(*numbers: float, extra: object = None) -> Belief:
+    return Belief(np.array(numbers), extra)
 
 
 def pauses(pace: AdaptiveInterval, belief: Belief | None, count: int) -> list[float]:
@@ -67,7 +67,7 @@ def test_a_device_with_private_steps_left_is_not_slowed_down() -> None:
         *(
             make_belief(2.0 + 3 * CHANGE_THRESHOLD, 0.0),
             make_belief(2.0, 3 * CHANGE_THRESHOLD),
-            make_belief(2.0, 0.0, beside=1),
+            make_belief(2.0, 0.0, extra=1),
         ),
         *(make_belief(-2.0, 0.0), None),
     ],

@@ -329,14 +329,14 @@ def test_news_depends_on_stored_records_and_records_in_transit(model_name: str) 
     assert before.model.size == (0 if model_name == "ridge" else 2)
     sent = belief(hand.on(TICK).state)
     assert sent is not None
-    assert sent.beside != before.beside, "a record in transit to a peer is news"
+    assert sent.extra != before.extra, "a record in transit to a peer is news"
     message = model(*[0.0] * before.model.size, holding=hand.state.shelf.holding)
     known = belief(hand.on(Received("a", message)).state)
     assert known is not None
-    assert known.beside == sent.beside
+    assert known.extra == sent.extra
     came = belief(hand.on(Received("a", replace(message, records=(published("b"),)))).state)
     assert came is not None
-    assert came.beside != known.beside, "a received record is news"
+    assert came.extra != known.extra, "a received record is news"
 
 
 def test_a_record_that_its_perturbation_cannot_produce_is_refused() -> None:

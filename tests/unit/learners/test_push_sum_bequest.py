@@ -11,7 +11,7 @@ from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
-from sottovoce.learners import Ask, Effect, HandsOverState, PeersChanged, Received, Send, SetTimer, Timer
+from sottovoce.learners import Ask, Effect, HandingOffLearner, PeersChanged, Received, Send, SetTimer, Timer
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 SIZE = 5
@@ -121,5 +121,5 @@ def test_the_remaining_devices_have_the_entire_mass(seed: int) -> None:
 
 
 def test_only_learners_with_mass_hand_over() -> None:
-    assert isinstance(PushSum(SCHEDULE), HandsOverState)
-    assert not issubclass(GradientWalk, HandsOverState)
+    assert isinstance(PushSum(SCHEDULE), HandingOffLearner)
+    assert not issubclass(GradientWalk, HandingOffLearner)

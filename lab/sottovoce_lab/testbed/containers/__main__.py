@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
                 from sottovoce_lab.testbed.containers.settings import ContainerSettings
 
                 count = prepare(ContainerSettings.read(os.environ), AUTHORITY, BROKER, ROOT)
-                print(f"{count} places are ready in {ROOT}")  # noqa: T201
+                print(f"prepared {count} device directories in {ROOT}")  # noqa: T201
                 return ExitCode.DONE
             case ["device"]:
                 from sottovoce_lab.testbed.containers.device import run

@@ -86,22 +86,22 @@ def make_ready(root: Path, count: int) -> None:
 
 
 def complete_place_count(root: Path) -> int | None:
-    """Return the number of complete places, or None while they are still being created."""
+    """Return the number of device directories once all are ready, or None until then."""
     file = root / _READY
     return int(file.read_text()) if file.exists() else None
 
 
 def wait_until_ready(root: Path, timeout: float) -> list[Place]:
-    """Wait until all places are complete, and return them.
+    """Wait until all device directories are ready, and return them.
 
     Raises:
-        IdentityError: if the places are not complete within `timeout` seconds.
+        IdentityError: if they are not ready within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while (count := complete_place_count(root)) is None:
         if time.monotonic() > deadline:
             raise IdentityError(
-                f"{root}: the places were not ready within {timeout:g} s: check the log of the service `fleet`"
+                f"{root}: no device directories were ready after {timeout:g} s: check the logs of the `fleet` service"
             )
         time.sleep(0.2)
     return places(root, count)

@@ -185,12 +185,12 @@ class Mixer:
         return Belief(np.empty(0), (steps_by_rank(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
-        """Return whether this device has a step that is not yet in a signed contribution; see HandsOverState."""
+        """Return whether this device has a step that is not yet in a signed contribution; see HandingOffLearner."""
         signed = state.held.get(self.rank)
         return state.step > (0 if signed is None else signed.steps)
 
     def hand_off(self, state: ContributionsState, successor: str) -> Step:
-        """Send the successor this device's signed contribution; see HandsOverState."""
+        """Send the successor this device's signed contribution; see HandingOffLearner."""
         if not self.holds(state):
             return state, []
         state = self.sign_contribution(state)

@@ -244,7 +244,7 @@ class PushSum:
         return state, [Send(recipient, share) for recipient in recipients]
 
     def hand_off(self, state: PushSumState, successor: str) -> Step:
-        """Send all mass to one peer, in as many shares as needed, until (0, 0) is left; see HandsOverState.hand_off.
+        """Send all mass to one peer, in as many shares as needed, until (0, 0) is left; see HandingOffLearner.hand_off.
 
         A device that returns with (0, 0) sends nothing until it has received mass, as after losing its state.
         """
@@ -260,7 +260,7 @@ class PushSum:
         return state, [Send(successor, PushSumShare(numerator, weight, state.simulated))]
 
     def holds(self, state: PushSumState) -> bool:
-        """Return whether any weight is left; see HandsOverState.holds.
+        """Return whether any weight is left; see HandingOffLearner.holds.
 
         A numerator without weight, left by an answer that arrived too late, stays here until weight arrives.
         """

@@ -54,7 +54,7 @@ class Pdsl:
                 return np.stack([work.direction, work.model])
 
     def combined(self, work: Work, phase: int) -> Work:
-        """Return the work after a phase, which takes the step or mixes the results; see Algorithm.combined."""
+        """Return the work after a phase: unchanged, after the step, or after mixing; see Algorithm.combined."""
         match phase:
             case 0:
                 return work
