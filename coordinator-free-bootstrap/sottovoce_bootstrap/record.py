@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.identity import Identity
-from sottovoce.identity.keys import frame_fields
+from sottovoce.identity.framing import frame_fields
 
 from sottovoce_bootstrap.contact import (
     MAX_ENDPOINTS,

@@ -34,7 +34,7 @@ def test_a_copied_device_is_detected_named_and_shown(fleet: Fleet, tmp_path: Pat
     with running(*devices, copy) as agents:
         for agent in (agents[0], agents[3]):
             until(lambda agent=agent: _has_alarm(agent), "it detects its copy")  # type: ignore[misc]
-            assert "another device is using this device's identity" in agent.lines("duplicate-identity")[0]
+            assert "another device uses this device's identity" in agent.lines("duplicate-identity")[0]
             completed = sottovoce("agent", "status", "--config", agent.device.config).stdout
             assert completed.startswith("ALARM    another device is using this device's identity")
         for agent in agents[1:3]:

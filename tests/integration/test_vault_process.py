@@ -80,7 +80,7 @@ def test_a_killed_vault_resumes_where_it_stopped(fleet: Fleet, tmp_path: Path) -
         until(lambda: "vault-process" in {wait["name"] for wait in agent.status()["waiting"]}, "it waits for the vault")
         output = sottovoce("agent", "status", "--config", device.config, "--why").stdout
         socket_path = vault_section(device.state)["socket"]
-        assert f"waiting for the vault's process to answer at {socket_path}: since " in output
+        assert f"waiting for the vault's process to answer at {socket_path}: " in output
         assert agent.lines("vault-away")
         with VaultProcess(device):
             until(lambda: agent.status()["state"] == "mixing", "every private step is complete")

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sottovoce.errors import IdentityError, LedgerError
 from sottovoce.identity import Identity, verify_device_certificate
-from sottovoce.identity.keys import frame_fields
+from sottovoce.identity.framing import frame_fields
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import Account, audit_account, build_account
 

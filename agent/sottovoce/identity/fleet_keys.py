@@ -21,7 +21,7 @@ from msgspec import Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.certificates import read_fleet_name
-from sottovoce.identity.keys import frame_fields
+from sottovoce.identity.framing import frame_fields
 from sottovoce.identity.verification import ENROL, UNREADABLE, decode_fleet_certificate
 
 MAX_CHANGES = 12

@@ -1,4 +1,4 @@
-"""Encodings of private keys, node ids from Ed25519 public keys, and unambiguous framing of signed fields.
+"""Encodings of private keys, and derivation of node ids from Ed25519 public keys.
 
 The TLS key is a separate ECDSA P-256 key, because gRPC's TLS library rejects Ed25519 certificates. The device's
 certificate binds the two keys together (`sottovoce.identity.binding`).
@@ -6,7 +6,6 @@ certificate binds the two keys together (`sottovoce.identity.binding`).
 
 import base64
 import hashlib
-from collections.abc import Iterable
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -80,8 +79,3 @@ def _decode(pem: bytes, source: object) -> PrivateKeyTypes:
         return serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise IdentityError(f"{source} is not an unencrypted PEM private key; restore it from a backup") from error
-
-
-def frame_fields(domain: bytes, fields: Iterable[bytes]) -> bytes:
-    """Return the domain string followed by each field, prefixed with its length as eight big-endian bytes."""
-    return domain + b"".join(len(field).to_bytes(8, "big") + field for field in fields)

@@ -8,7 +8,7 @@ from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import Authority, check_fleet_signature
 from sottovoce.identity.fleet_keys import MAX_CHANGES, KeyChange
-from sottovoce.identity.keys import frame_fields
+from sottovoce.identity.framing import frame_fields
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
 _MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers

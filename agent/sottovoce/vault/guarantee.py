@@ -1,11 +1,9 @@
-"""Privacy statements for a run of gradient sums and for a cell's sums."""
+"""Privacy statement for a run of gradient sums, and the parts that all statements share."""
 
-import math
 from typing import Literal
 
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 
 Scaling = Literal["declared", "training-min-max"]
@@ -81,38 +79,4 @@ def no_guarantee(budget: Budget, description: str) -> PrivacyStatement:
         threat_model=THREAT_MODEL,
         status=Status.NONE,
         reason="the noiseless baseline: every message may reveal records",
-    )
-
-
-NO_PROTECTION = "no protection"
-MAX_ALONE = 5.0
-"""Largest ε under collusion of all other devices for which a statement does not add `no protection`."""
-
-
-def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:
-    """Return the guarantee for all sums that the budget covers."""
-    cell = mechanism.cell
-    if mechanism.sigma == 0:
-        return no_guarantee(budget, f"exact sums over cells, of vectors clipped at {clip:g}")
-    alone = mechanism.epsilon_alone(budget.delta)
-    collusion_bound = "no ε holds" if math.isinf(alone) else f"ε = {alone:.3g}"
-    return PrivacyStatement(
-        unit=budget.unit,
-        neighbouring=budget.neighbouring,
-        mechanism=(
-            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}, "
-            f"in shares of {cell.least} to {cell.most} members, on the sum of their vectors, clipped at {clip:g}, "
-            "under masks (X25519, HKDF, ChaCha20) and Shamir's shares"
-        ),
-        composition=(f"Gaussian closed form over at most {mechanism.rounds} sums, of which {cell.spare} may fail"),
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        threat_model=(
-            f"anyone who reads every message and knows all that at most {cell.colluding} other fleet devices know; "
-            f"computational security. If all others collude, {collusion_bound}"
-            + (f": {NO_PROTECTION}" if alone > MAX_ALONE else "")
-        ),
-        status=Status.PROVED,
-        reason="docs/explanation/secure-sums.md; docs/decisions/0042-secure-sums.md",
-        epsilon_alone=None if math.isinf(alone) else alone,
     )

@@ -3,8 +3,8 @@
 import pytest
 from sottovoce.config import CellSection
 from sottovoce.vault import Budget
+from sottovoce.vault.cell_guarantee import cell_guarantee
 from sottovoce.vault.cell_sum import calibrate_cell
-from sottovoce.vault.guarantee import cell_guarantee
 
 
 @pytest.mark.parametrize(

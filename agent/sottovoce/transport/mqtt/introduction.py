@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Subject
-from sottovoce.identity.keys import frame_fields
+from sottovoce.identity.framing import frame_fields
 from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
 _M = TypeVar("_M", bound=Message)

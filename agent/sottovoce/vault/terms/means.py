@@ -13,10 +13,11 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.cell_context import CellContext
+from sottovoce.vault.cell_guarantee import cell_guarantee
 from sottovoce.vault.cell_member import CellMember
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact_sum
-from sottovoce.vault.guarantee import cell_guarantee, gradient_guarantee
+from sottovoce.vault.guarantee import gradient_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.once import DeviceMean
