@@ -197,7 +197,7 @@ def test_another_program_s_model_predicts_and_is_scored(tmp_path: Path) -> None:
     "name, content, code, words",
     [
         ("bad.toml", "name = 3", 3, "bad.toml"),
-        ("bad.toml", DECLARATION.replace("units = 3", "units = 4"), 3, "the last layer outputs 4 numbers"),
+        ("bad.toml", DECLARATION.replace("units = 3", "units = 4"), 3, "the last layer has output shape 4"),
         ("bad.onnx", "no model", 3, "is not an ONNX model"),
         ("bad.pt2", "", 3, "torch.onnx.export"),
         ("bad.json", "{}", 2, "specify a .toml declaration"),

@@ -141,7 +141,7 @@ def test_a_slot_belongs_to_one_container_permanently(tmp_path: Path) -> None:
 
 
 def test_waiting_for_incomplete_slots(tmp_path: Path) -> None:
-    with pytest.raises(IdentityError, match="service `fleet`"):
+    with pytest.raises(IdentityError, match="`fleet` service"):
         wait_until_ready(tmp_path, 0.0)
     make_ready(tmp_path, 2)
     assert [slot.index for slot in wait_until_ready(tmp_path, 0.0)] == [0, 1]
@@ -181,7 +181,7 @@ def test_container_entry_point(
     monkeypatch.setenv("SOTTOVOCE_DATA", container_settings.options.data)
     monkeypatch.setenv("SOTTOVOCE_AGENTS", "2")
     assert parts.main(["prepare"]) == ExitCode.DONE
-    assert "2 places are ready" in capsys.readouterr().out
+    assert "prepared 2 device directories" in capsys.readouterr().out
     assert parts.main([]) == ExitCode.USAGE
     monkeypatch.setenv("SOTTOVOCE_FAULTS", "rain")
     assert parts.main(["device"]) == ExitCode.USAGE
