@@ -115,7 +115,7 @@ def test_the_status_describes_each_wait_in_words(pair: list[AgentProcess]) -> No
         answer = sottovoce("agent", "status", "--state", pair[0].device.state, "--why")
         assert answer.returncode == 0, answer.stderr
         waits = [line for line in answer.stdout.splitlines() if line.startswith("waiting for")]
-        assert all(" since " in line and " at most " in line for line in waits)
+        assert all(" s so far, " in line and " at most " in line for line in waits)
         return answer.stdout if any("the next cycle" in line for line in waits) else ""
 
     assert re.search(r"ε \d+\.\d{3} of 100 spent", until(read_status, "the status shows the wait for the next cycle"))
