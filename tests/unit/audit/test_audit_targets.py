@@ -84,7 +84,7 @@ def test_the_command_prints_one_document_and_exits_with_its_verdict() -> None:
     )
     assert result["epsilon_stated"] == 2.0
     assert 0 < result["epsilon_lower_bound"] < 4
-    assert "playing: canaries" in completed.err
+    assert "running game: canaries" in completed.err
     refuted = run_here("privacy", "audit", "--mechanism", "adad2p", "--trials", 50)
     assert refuted.code == 5
     assert "verdict: refuted" in refuted.out
