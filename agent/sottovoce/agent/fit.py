@@ -7,12 +7,11 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.golf.public.moments import sum_moments
+from sottovoce.algorithms.golf.public.moments import build_scheme, sum_moments
 from sottovoce.errors import DataError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.learners import Perturbation, PublishedRecord
-from sottovoce.perturbation import Scheme, scheme
 
 _DECODED_ROWS = 256
 
@@ -80,15 +79,11 @@ def _group_by_perturbation(records: Sequence[PublishedRecord]) -> list[tuple[Per
     return [(group[0].perturbation, np.stack([record.values for record in group])) for group in groups]
 
 
-def _make_scheme(perturbation: Perturbation) -> Scheme:
-    return scheme(perturbation.scheme, perturbation.features, perturbation.classes, perturbation.epsilon)
-
-
 def _train_sequentially(
     groups: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int
 ) -> NDArray[np.float64]:
     """Return the weights after sequential passes over the records, in a random but reproducible order."""
-    rule, initial_scheme = RULES[model], _make_scheme(groups[0][0])
+    rule, initial_scheme = RULES[model], build_scheme(groups[0][0])
     weights: NDArray[np.float64] = np.zeros((1, initial_scheme.copies, initial_scheme.features))
     steps = np.zeros(1, dtype=np.int64)
     generator = np.random.Generator(np.random.PCG64(0))
@@ -96,7 +91,7 @@ def _train_sequentially(
         for perturbation, values in groups:
             shuffled = values[generator.permutation(len(values))]
             for start in range(0, len(shuffled), _DECODED_ROWS):
-                for record in _make_scheme(perturbation).decode(shuffled[start : start + _DECODED_ROWS]):
+                for record in build_scheme(perturbation).decode(shuffled[start : start + _DECODED_ROWS]):
                     weights, steps = rule(weights, steps, record[np.newaxis])
     fitted_weights: NDArray[np.float64] = weights[0]
     return fitted_weights

@@ -12,6 +12,12 @@ from sottovoce.kernels.least_squares import ridge
 from sottovoce.learners.published_records import Perturbation, PublishedRecord
 from sottovoce.perturbation import Moments, Scheme, scheme
 
+_LARGEST = 16.0
+"""Typical magnitude of the largest value that one device adds; a numerator can store values 65,000 times larger."""
+
+_RECORDS_PER_FEATURE = 100
+"""Records per feature assumed in the `ridge` penalty, since push-sum does not reveal the actual number."""
+
 
 def sum_moments(records: Sequence[PublishedRecord]) -> Moments:
     """Return the sums over one or more records, each debiased according to its perturbation scheme."""
@@ -26,13 +32,6 @@ def sum_moments(records: Sequence[PublishedRecord]) -> Moments:
 def build_scheme(perturbation: Perturbation) -> Scheme:
     """Return the scheme that a record was perturbed with."""
     return scheme(perturbation.scheme, perturbation.features, perturbation.classes, perturbation.epsilon)
-
-
-_LARGEST = 16.0
-"""Typical magnitude of the largest value that one device adds; a numerator can store values 65,000 times larger."""
-
-_RECORDS_PER_FEATURE = 100
-"""Records per feature assumed in the `ridge` penalty, since push-sum does not reveal the actual number."""
 
 
 @dataclass(frozen=True, slots=True)
