@@ -70,6 +70,11 @@ def format_measure(value: float, sign: str = "") -> str:
     return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 
 
+def format_value(value: Any) -> str:
+    """Format an axis value for tables, labels and messages."""
+    return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
 def half_interval(numbers: NDArray[np.float64]) -> float:
     """Return the half-width of the 95 % confidence interval of the mean, t · s/√n; NaN for fewer than two numbers."""
     n = len(numbers)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, format_measure
+from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, format_measure, format_value
 from sottovoce_lab.papers.result import Result, ResultCell, ResultFinding
 from sottovoce_lab.papers.specification import Experiment, read_experiment, read_paper
 from sottovoce_lab.papers.verdicts import MIN_SEEDS
@@ -89,12 +89,12 @@ def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
     n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     header = [
         "n = 1 seed" if n == "1" else f"n = {n} seeds",
-        *(f"{spec.x.label} = {_format_value(x)}" if spec.x else spec.measure for x in xs),
+        *(f"{spec.x.label} = {format_value(x)}" if spec.x else spec.measure for x in xs),
     ]
     rows = [header, ["---"] * len(header)]
     cells_by_position = {(cell.series, _key(cell.y), _key(cell.x)): cell for cell in cells}
     for series, y in dict.fromkeys((cell.series, _key(cell.y)) for cell in cells):
-        label = spec.series[series].label + (f", {spec.y.label} = {_format_value(y)}" if spec.y else "")
+        label = spec.series[series].label + (f", {spec.y.label} = {format_value(y)}" if spec.y else "")
         rows.append([label, *(_entry(cells_by_position.get((series, y, x))) for x in xs)])
     majorities = {cell.majority_class for cell in cells}
     if majorities != {None} and spec.measure == "accuracy_mean":
@@ -182,7 +182,3 @@ def _anchor(result: Result) -> str:
 
 def _key(value: Any) -> Any:
     return math.inf if value == "inf" else value
-
-
-def _format_value(value: Any) -> str:
-    return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)

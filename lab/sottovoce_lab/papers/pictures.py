@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce_lab.pages.pyplot import pyplot
-from sottovoce_lab.papers.cells import Cell, Cells
+from sottovoce_lab.papers.cells import Cell, Cells, format_value
 from sottovoce_lab.papers.specification import Experiment
 
 _WIDTH = 6.9  # inches, the width of an A4 page between its margins
@@ -98,7 +98,7 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     spans_decades = numbers and min(values) > 0 and max(values) >= 8 * min(values)
     if spans_decades:
         axes.set_xscale("log")
-    ticks = _without_common_part([_format_value(value) for value in values])
+    ticks = _without_common_part([format_value(value) for value in values])
     has_long_labels = not numbers and max(map(len, ticks)) > 6
     rotation = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if has_long_labels else {}
     axes.set_xticks([positions[value] for value in values], ticks, **rotation)
@@ -115,7 +115,7 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
                     continue
                 cycles, means, halves = np.array(cell.curves[measure]).T
                 all_means += means.tolist()
-                label = spec.series[series].label + (f", {spec.x.label} = {_format_value(x)}" if spec.x else "")
+                label = spec.series[series].label + (f", {spec.x.label} = {format_value(x)}" if spec.x else "")
                 axes.plot(cycles, means, style, color=f"C{number % 10}", label=label)
                 if not np.isnan(halves).any():
                     low, high = means - halves, means + halves
@@ -144,9 +144,9 @@ def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) ->
     for (row, column_index), value in np.ndenumerate(values):
         colour = "black" if value > midpoint else "white"
         axes.text(column_index, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=colour)
-    labels = [*(["data"] if column else []), *(_format_value(x) for x in xs)]
+    labels = [*(["data"] if column else []), *(format_value(x) for x in xs)]
     axes.set_xticks(range(len(names)), labels)
-    axes.set_yticks(range(len(ys)), [_format_value(y) for y in ys])
+    axes.set_yticks(range(len(ys)), [format_value(y) for y in ys])
     axes.set_xlabel(spec.x.label if spec.x else "")
     axes.set_ylabel(spec.y.label if spec.y else "")
 
@@ -180,7 +180,3 @@ def _without_common_part(specifications: list[str]) -> list[str]:
     parts = [specification.partition("@") for specification in specifications]
     share_prefix = len({part[0] for part in parts}) == 1 and all(part[2] for part in parts)
     return [part[2] for part in parts] if share_prefix else specifications
-
-
-def _format_value(value: Any) -> str:
-    return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, Cell, Cells, format_measure, half_interval
+from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, Cell, Cells, format_measure, format_value, half_interval
 from sottovoce_lab.papers.specification import Claim, Experiment
 
 MIN_SEEDS = 5
@@ -106,7 +106,7 @@ def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Poi
             rise = (ends[1] - ends[0]) * (1 if claim.check == "rises" else -1)
             axis = spec.x if axis_index == 0 else spec.y
             ends_text = " and ".join(
-                f"{end.mean():.3f} at {axis.label if axis else ''} = {_number(value)}"
+                f"{end.mean():.3f} at {axis.label if axis else ''} = {format_value(value)}"
                 for end, value in zip(ends, (values[0], values[-1]), strict=True)
             )
             yield finding(compute_verdict(rise, claim.margin), ends_text)
@@ -186,9 +186,5 @@ def _mean(numbers: NDArray[np.float64], show_sign: bool = False) -> str:
 
 
 def _format_point(point: Point) -> str:
-    values = [_number(value) for value in point if value is not None]
+    values = [format_value(value) for value in point if value is not None]
     return f" at {', '.join(values)}" if values else ""
-
-
-def _number(value: Any) -> str:
-    return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)
