@@ -36,7 +36,7 @@ def rounds_algorithm(settings: type[RoundsSettings], rule: "Callable[[], Rule]",
         return build_parts(config, rule(), public)
 
     def wire() -> Any:
-        from sottovoce.algorithms.rounds import codec as codec
+        from sottovoce.algorithms.rounds import codec
 
         return codec
 
