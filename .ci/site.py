@@ -9,7 +9,7 @@ from mkdocs.structure.files import File, Files
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)\s]+)\)")
 _DOCS = Path(__file__).parents[1] / "docs"
-_NAMES = {"sottovoce": "sottovoce.api", "sottovoce_lab": "sottovoce_lab.library"}
+_NAMES = {"sottovoce": "sottovoce.api", "sottovoce_lab": "sottovoce_lab.api"}
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -1,18 +1,1 @@
-"""The public Python API, `import sottovoce_lab`, with simulations, audits and estimators."""
-
-from sottovoce_lab.auditor import Audit, Finding, audit
-from sottovoce_lab.library.estimators import FleetClassifier, FleetRegressor, PrivacyWarning
-from sottovoce_lab.library.runs import Run, Runs
-from sottovoce_lab.library.simulation import simulate
-
-__all__ = [
-    "Audit",
-    "Finding",
-    "FleetClassifier",
-    "FleetRegressor",
-    "PrivacyWarning",
-    "Run",
-    "Runs",
-    "audit",
-    "simulate",
-]
+"""Simulations, comparisons, recommendations and estimators, on top of the testbed and the auditor."""

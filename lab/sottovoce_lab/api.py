@@ -1,0 +1,18 @@
+"""The public Python API, `import sottovoce_lab`, with simulations, audits and estimators."""
+
+from sottovoce_lab.auditor import Audit, Finding, audit
+from sottovoce_lab.library.estimators import FleetClassifier, FleetRegressor, PrivacyWarning
+from sottovoce_lab.library.runs import Run, Runs
+from sottovoce_lab.library.simulation import simulate
+
+__all__ = [
+    "Audit",
+    "Finding",
+    "FleetClassifier",
+    "FleetRegressor",
+    "PrivacyWarning",
+    "Run",
+    "Runs",
+    "audit",
+    "simulate",
+]
