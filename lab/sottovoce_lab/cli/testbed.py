@@ -2,6 +2,7 @@
 
 import json
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -139,25 +140,31 @@ def run_testbed(
             check_writable(option, path)
     trace_recorder = None if trace is None else Trace()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # without this, the fleet's keys and records would remain
-    with ConsoleWatcher(quiet=as_json) as watcher:
-        planned = plan(options)
-        if trace is not None and (transport != "memory" or agents * planned.options.cycles > MAX_TRACED_CYCLES):
-            raise UsageError(
-                "--trace requires --transport memory, and the number of agents times the number of cycles must be at "
-                f"most {MAX_TRACED_CYCLES}"
-            )
-        result = (
-            memory.run(planned, watcher, trace_recorder) if transport == "memory" else processes.run(planned, watcher)
-        )
-    document = result.document()
-    if not as_json:
-        watcher.print_summary(document)
-    if compare and result.interrupted is None:
-        from sottovoce_lab.library.comparisons import run_comparisons
+    with ExitStack() as stack:
+        with ConsoleWatcher(quiet=as_json) as watcher:
+            planned = plan(options)
+            if trace is not None and (transport != "memory" or agents * planned.options.cycles > MAX_TRACED_CYCLES):
+                raise UsageError(
+                    "--trace requires --transport memory, and the number of agents times the number of cycles must be "
+                    f"at most {MAX_TRACED_CYCLES}"
+                )
+            collect_comparisons = None
+            if compare:
+                from sottovoce_lab.library.comparisons import start_comparisons
 
-        document["comparisons"] = [comparison.as_dict() for comparison in run_comparisons(planned)]
+                collect_comparisons = stack.enter_context(start_comparisons(planned))
+            result = (
+                memory.run(planned, watcher, trace_recorder)
+                if transport == "memory"
+                else processes.run(planned, watcher)
+            )
+        document = result.document()
         if not as_json:
-            watcher.compare(document)
+            watcher.print_summary(document)
+        if collect_comparisons is not None and result.interrupted is None:
+            document["comparisons"] = [comparison.as_dict() for comparison in collect_comparisons()]
+            if not as_json:
+                watcher.compare(document)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:
         typer.echo(text)

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -85,10 +86,17 @@ def run_remaining(
 
 
 @contextmanager
-def processes(maximum: int) -> Iterator[Executor]:
-    """Provide a pool with one process per processor, up to `maximum`; they end even if the caller is killed."""
+def processes(maximum: int, niceness: int = 0) -> Iterator[Executor]:
+    """Provide a pool with one process per processor, up to `maximum`; they end even if the caller is killed.
+
+    Args:
+        maximum: maximum number of processes.
+        niceness: how much lower their priority is than that of the caller, from 0 to 19.
+    """
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(maximum, AT_ONCE), mp_context=context, initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(
+        min(maximum, AT_ONCE), mp_context=context, initializer=_prepare_process, initargs=(niceness,)
+    )
     try:
         yield pool
     finally:
@@ -124,8 +132,10 @@ def cluster(address: str) -> Iterator[Executor]:
         client.close()
 
 
-def _end_with_parent() -> None:
-    """Start a thread that ends this process when its parent ends."""
+def _prepare_process(niceness: int) -> None:
+    """Lower this process's priority, and start a thread that ends it when its parent ends. Ctrl-C ends it silently."""
+    os.nice(niceness)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     if parent is not None:
 

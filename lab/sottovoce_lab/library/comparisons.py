@@ -1,6 +1,7 @@
 """Compare a run with simulations on the same data: noise-free, with secure sums, and with a single device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from sottovoce_lab.testbed.plan import Plan, plan
 
 SEEDS = 3
 _DEVICES_ALONE = 4  # how many devices per seed are simulated alone
+_LOWEST_PRIORITY = 19  # niceness
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +51,33 @@ class Comparison:
         }
 
 
-def run_comparisons(planned: Plan) -> list[Comparison]:
-    """Simulate variants of a run, and return their accuracies.
+@contextmanager
+def start_comparisons(planned: Plan) -> Iterator[Callable[[], list[Comparison]]]:
+    """Start to simulate variants of a run, and provide a function that waits for their accuracies.
 
-    The variants are a single device with the same ε, secure sums with shared noise, and no noise. The list is empty for
-    runs that are not classifications.
+    The variants are a single device with the same ε, secure sums with shared noise, and no noise. The list of results
+    is empty for runs that are not classifications. The simulations yield processor time to everything else, so the run
+    itself can take place meanwhile.
 
     Args:
         planned: the plan for the run.
     """
     options = replace(planned.options, transport="memory", faults=Faults(), fault_specs=[])
     if planned.classes < 2 or not ALGORITHMS[options.learner].predicts:
-        return []
+        yield list
+        return
     budget = "no ε" if options.epsilon is None else f"ε = {options.epsilon:g}"
     variants: dict[str, _Variant] = {f"one device alone, {budget}": _run_alone}
     if options.epsilon is not None:
         if options.learner != _secure_sums_learner() and options.agents >= CellSection().min:
             variants[f"secure sums, {budget}"] = _run_secure_sums
         variants["no noise at all"] = _run_noise_free
-    with processes(len(variants) * SEEDS) as pool:
+    with processes(len(variants) * SEEDS, niceness=_LOWEST_PRIORITY) as pool:
         runs = {
             label: [pool.submit(variant, replace(options, seed=options.seed + seed)) for seed in range(SEEDS)]
             for label, variant in variants.items()
         }
-        return [_summarise(label, [run.result() for run in futures]) for label, futures in runs.items()]
+        yield lambda: [_summarise(label, [run.result() for run in futures]) for label, futures in runs.items()]
 
 
 _Outcome = tuple[float, str]

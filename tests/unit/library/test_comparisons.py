@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sottovoce_lab.library.comparisons import SEEDS, Comparison, run_comparisons
+from sottovoce_lab.library.comparisons import SEEDS, Comparison, start_comparisons
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
@@ -13,7 +13,8 @@ def make_plan(**arguments: Any) -> Plan:
 
 
 def by_label(plan_: Plan) -> dict[str, Comparison]:
-    return {found.label: found for found in run_comparisons(plan_)}
+    with start_comparisons(plan_) as collect:
+        return {found.label: found for found in collect()}
 
 
 def test_a_fleet_is_compared_with_a_single_device_secure_sums_and_no_noise() -> None:
@@ -32,4 +33,4 @@ def test_meaningless_comparisons_are_omitted() -> None:
     averaged = plan(
         build_run_spec({"data": "digits", "agents": 8, "cycles": 4, "learner": "average"}, "test").options()
     )
-    assert run_comparisons(averaged) == []
+    assert by_label(averaged) == {}
