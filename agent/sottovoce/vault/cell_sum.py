@@ -85,13 +85,11 @@ class CellMechanism:
 
     def epsilon_alone(self, delta: float) -> float:
         """Return ε of all rounds together if all other devices collude; infinite if no bound is known."""
-        events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
-        largest_mu_squared = max(
-            event.if_others_collude.mu_squared if isinstance(event, CellSum) else math.inf for event in events
-        )
-        if math.isinf(largest_mu_squared):
+        roster_sizes = range(self.cell.least, self.cell.most + 1)
+        event = self.event(min(roster_sizes, key=self.share))
+        if not isinstance(event, CellSum) or math.isinf(mu_squared := event.if_others_collude.mu_squared):
             return math.inf
-        return gaussian_epsilon(math.sqrt(self.rounds * largest_mu_squared), delta)
+        return gaussian_epsilon(math.sqrt(self.rounds * mu_squared), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
         """Return this device's part, int64[size]; it must not leave the vault unmasked.
