@@ -139,7 +139,7 @@ Floats = NDArray[np.float64]
 _HeadLogits = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 _BATCH_VALUES = 2**17  # first-layer values in one batch of coalitions, few enough to stay in the cache
-_DOUBTFUL_MARGIN = 2.0**-14  # relative to the largest logit, and far larger than float32 rounding errors
+_DOUBTFUL_MARGIN = 2.0**-14  # relative to the margins' scale, and far larger than float32 rounding errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,10 +161,12 @@ class AccuracyGame:
         match self.model:
             case Softmax(features=d, classes=c):
                 logits = self.features @ candidates.reshape(-1, d, c)
-                return _LayeredWorth(logits, candidates[:, :0], lambda layer, head: layer, self.labels)
+                margins = _linear_margins(logits, self.labels)
+                return _LayeredWorth(logits, candidates[:, :0], lambda layer, head: layer, self.labels, margins)
             case Perceptron(classes=c, hidden=h) as model:
                 layer = model.first_layer(candidates, self.features)
-                return _LayeredWorth(layer, candidates[:, -c * (h + 1) :], model.logits_from_layer, self.labels)
+                margins = _layered_margins(layer, model.logits_from_layer, self.labels)
+                return _LayeredWorth(layer, candidates[:, -c * (h + 1) :], model.logits_from_layer, self.labels, margins)
             case _:
                 return batched_worth(candidates, self._accuracy)
 
@@ -173,21 +175,61 @@ class AccuracyGame:
         return accuracy
 
 
+def _linear_margins(logits: Floats, labels: NDArray[np.int64]) -> "_Margins":
+    """Return the margins function of a model whose logits, float64[n, M, c], are linear in its parameters."""
+    others = np.arange(logits.shape[2]) != labels[:, np.newaxis]
+    label_logits = logits[:, ~others]
+    differences = label_logits[:, np.newaxis] - logits[:, others].reshape(*label_logits.shape, -1).transpose(0, 2, 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # records with overflowing values are scored again in float64
+        coarse = differences.reshape(len(logits), -1).astype(np.float32)
+        scale = np.abs(coarse).max()
+
+    def margins(shares: NDArray[np.float32], heads: NDArray[np.float32]) -> tuple[NDArray[np.float32], np.float32]:
+        return (shares @ coarse).reshape(-1, *differences.shape[1:]).min(axis=1), scale
+
+    return margins
+
+
+def _layered_margins(layer: Floats, head_logits: _HeadLogits, labels: NDArray[np.int64]) -> "_Margins":
+    """Return the margins function of a model whose first layer, float64[n, M, h], is linear in its parameters."""
+    with np.errstate(over="ignore"):  # as above
+        coarse = layer.reshape(len(layer), -1).astype(np.float32)
+
+    def margins(shares: NDArray[np.float32], heads: NDArray[np.float32]) -> tuple[NDArray[np.float32], np.float32]:
+        logits = head_logits((shares @ coarse).reshape(-1, *layer.shape[1:]), heads)
+        label_index = np.broadcast_to(labels[np.newaxis, :, np.newaxis], (*logits.shape[:2], 1))
+        label_logits = np.take_along_axis(logits, label_index, 2)[:, :, 0]
+        scale = np.abs(logits).max()
+        np.put_along_axis(logits, label_index, -np.inf, 2)
+        return label_logits - logits.max(axis=2), scale
+
+    return margins
+
+
+_Margins = Callable[[NDArray[np.float32], NDArray[np.float32]], tuple[NDArray[np.float32], np.float32]]
+"""Maps weights float32[m, n] and heads float32[m, H] to margins and the scale of their rounding errors.
+
+A margin, float32[m, M], is the difference between the logit of a record's label and the largest other logit.
+"""
+
+
 class _LayeredWorth:
     """The worth function for a model whose first layer is linear in its parameters.
 
     Args:
         layer: float64[n, M, h], the first layer of each candidate.
         head: float64[n, H], the remaining parameters.
-        head_logits: computes logits from a layer and a head, in their precision.
+        head_logits: computes logits from a layer and a head.
         labels: int64[M].
+        margins: computes margins, with rounding errors.
     """
 
-    def __init__(self, layer: Floats, head: Floats, head_logits: _HeadLogits, labels: NDArray[np.int64]) -> None:
+    def __init__(
+        self, layer: Floats, head: Floats, head_logits: _HeadLogits, labels: NDArray[np.int64], margins: _Margins
+    ) -> None:
         self._layer, self._head, self._head_logits, self._labels = layer, head, head_logits, labels
-        with np.errstate(over="ignore"):  # records with overflowing values are scored again in float64
-            self._coarse = layer.reshape(len(layer), -1).astype(np.float32)
-        self._rows = max(1, _BATCH_VALUES // max(1, self._coarse.shape[1]))
+        self._margins = margins
+        self._rows = max(1, _BATCH_VALUES // max(1, layer[0].size))
 
     def __call__(self, masks: NDArray[np.int64]) -> Floats:
         values, non_empty = np.zeros(len(masks)), np.flatnonzero(masks)
@@ -200,15 +242,9 @@ class _LayeredWorth:
     def _correct_predictions(self, shares: Floats) -> NDArray[np.bool_]:
         """Return whether each mean, with weights float64[m, n], predicts each label correctly: bool[m, M]."""
         heads = shares @ self._head
-        layer = (shares.astype(np.float32) @ self._coarse).reshape(-1, *self._layer.shape[1:])
-        logits = self._head_logits(layer, heads.astype(np.float32))
-        label_index = np.broadcast_to(self._labels[np.newaxis, :, np.newaxis], (*logits.shape[:2], 1))
-        label_logits = np.take_along_axis(logits, label_index, 2)[:, :, 0]
-        largest = np.abs(logits).max()
-        np.put_along_axis(logits, label_index, -np.inf, 2)
-        margin = label_logits - logits.max(axis=2)
+        margin, scale = self._margins(shares.astype(np.float32), heads.astype(np.float32))
         correct: NDArray[np.bool_] = margin > 0
-        doubtful = ~(np.abs(margin) > _DOUBTFUL_MARGIN * largest)
+        doubtful = ~(np.abs(margin) > _DOUBTFUL_MARGIN * scale)  # also if a value has overflowed
         rows, columns = np.nonzero(doubtful)
         exact = np.einsum("kn,nkh->kh", shares[rows], self._layer[:, columns])
         winners = self._head_logits(exact[:, np.newaxis], heads[rows])[:, 0].argmax(axis=1)
