@@ -98,9 +98,15 @@ def _run_noise_free(options: Options) -> _Outcome:
 
 def _run_secure_sums(options: Options) -> _Outcome:
     data_settings = {key: value for key, value in options.settings.items() if key.startswith("data.")}
-    run = simulate_plan(
-        plan(replace(options, learner=_secure_sums_learner(), topology="full", settings=data_settings, model=None))
+    secure_sums = replace(
+        options,
+        learner=_secure_sums_learner(),
+        topology="full",
+        settings=data_settings,
+        model=None,
+        fits_steps=False,  # as many cycles as the run
     )
+    run = simulate_plan(plan(secure_sums))
     return run.final["accuracy_mean"], str(run.privacy["threat_model"])
 
 

@@ -195,6 +195,8 @@ def _cycles_for_steps(options: Options, config: AgentConfig) -> int:
         steps = int(options.settings["learner.steps"])
     elif isinstance(config.learner, PushSumSettings):
         steps = default_steps(config)
+    elif options.algorithm.secure_sums == "always":
+        steps = getattr(options.algorithm.settings(), "steps", 1)
     else:
         return options.cycles
     return bisect_left(range(3 * steps + 2), steps, lo=options.cycles, key=lambda n: replace(options, cycles=n).steps)
