@@ -164,9 +164,9 @@ class AccuracyGame:
                 margins = _linear_margins(logits, self.labels)
                 return _LayeredWorth(logits, candidates[:, :0], lambda layer, head: layer, self.labels, margins)
             case Perceptron(classes=c, hidden=h) as model:
-                layer = model.first_layer(candidates, self.features)
+                layer, head = model.first_layer(candidates, self.features), candidates[:, -c * (h + 1) :]
                 margins = _layered_margins(layer, model.logits_from_layer, self.labels)
-                return _LayeredWorth(layer, candidates[:, -c * (h + 1) :], model.logits_from_layer, self.labels, margins)
+                return _LayeredWorth(layer, head, model.logits_from_layer, self.labels, margins)
             case _:
                 return batched_worth(candidates, self._accuracy)
 
