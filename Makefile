@@ -45,7 +45,7 @@ storm: setup  ## run fleets of every learner under random faults, checking every
 	$(BIN)/python -m tests.storm --seeds $(SEEDS)
 
 .PHONY: year
-year: setup  ## simulate a year of meters, forecast day by day, into dist/year; ten minutes; uses the London data if available
+year: setup  ## simulate a year of meters with daily forecasts, into dist/year; ten minutes; on London data if available
 	$(BIN)/python -m tests.year
 
 .PHONY: neighbours
@@ -53,7 +53,7 @@ neighbours: setup  ## test each proved property on ten thousand neighbours; take
 	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m soak -s tests/neighbours
 
 .PHONY: mutants
-mutants: setup  ## plant defects in the shipped code and list which checks find each; ten minutes
+mutants: setup  ## plant defects in the shipped code and list the checks that catch each one; ten minutes
 	@$(BIN)/python -m tests.mutations
 
 .PHONY: cells
@@ -102,7 +102,7 @@ arm64-test: setup  ## test the Raspberry Pi packages under emulation; needs root
 	    $(BIN)/python -m pytest -m soak -s tests/packaging/test_arm64.py
 
 .PHONY: compose-test
-compose-test:  ## test twenty devices in containers, half of them on a bad network; needs Docker or podman, and ten minutes
+compose-test:  ## test twenty devices in containers, half on a faulty network; needs Docker or podman, and ten minutes
 	@deploy/compose/test
 
 .PHONY: container-test

@@ -1,4 +1,4 @@
-"""Builds the site strictly in a temporary folder; checks that links work, pages can be reached and the search finds."""
+"""Build the site in strict mode in a temporary folder, and check its links, page reachability and search results."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def _out_of_reach(site: Path) -> list[str]:
-    """Pages to which no link leads from the front page, by any number of steps."""
+    """Return the pages that cannot be reached from the front page by following links."""
     seen, left = set(), [site / "index.html"]
     while left:
         page = left.pop()

@@ -1,4 +1,4 @@
-"""Comparison of our ε for sampled Gaussian releases with dp-accounting's privacy loss distributions over a grid.
+"""Compare our ε for sampled Gaussian releases, over a grid of cases, with ε from dp-accounting's loss distributions.
 
 The program computes two ratios for every case whose ε is in [0.01, 50]. The ratio of our ε to dp-accounting's upper
 estimate should be at most 1.05; it is below 1 where dp-accounting uses the coarser grid. The ratio of our ε to

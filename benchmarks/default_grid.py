@@ -1,4 +1,4 @@
-"""Benchmark of the defaults: accuracy of each learner with its defaults, and with the best point of a grid.
+"""Compare each learner's accuracy with default settings to its accuracy at the best point of a settings grid.
 
 Twelve devices share the digits at ε = 2, in simulation. The best point is chosen by its accuracy on the test records of
 two seeds. Both accuracies are then measured with five other seeds.

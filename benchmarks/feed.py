@@ -1,4 +1,4 @@
-"""Benchmark of the CPU time of `sottovoce feed run`, as a share of one core, with a meter reading every ten seconds.
+"""Benchmark how much of one core `sottovoce feed run` uses with a meter reading every ten seconds.
 
 Readings of a Glow display are published through a real Mosquitto broker faster than real time. Their timestamps are ten
 seconds apart, so the feed writes as many windows per reading as in real time. The floor, measured in the same run with

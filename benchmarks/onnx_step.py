@@ -1,4 +1,4 @@
-"""Benchmark of the papers' MNIST network: a step in comparison with PyTorch, and the memory of agents that train it.
+"""Benchmark the papers' MNIST network: the cost of a step compared with PyTorch, and the memory of training agents.
 
 A step computes the sum of the clipped gradients of 256 examples, on one thread. The floor, measured in the same run,
 is PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Both run alternately in

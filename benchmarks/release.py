@@ -1,4 +1,4 @@
-"""Benchmark of the noise, the whole release and the charge, each against a floor measured in the same run.
+"""Benchmark noise sampling, a whole release and a ledger charge, each against a floor measured in the same run.
 
 python benchmarks/release.py [--smoke]
 

@@ -10,7 +10,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Return the object with a public name, or the list of all public names for `__all__`."""
+    """Look up a public name in sottovoce.api; for `__all__`, return the list of all public names."""
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'sottovoce' has no attribute '{name}'")
     api = import_module("sottovoce.api")

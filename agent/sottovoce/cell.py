@@ -1,6 +1,6 @@
-"""Size limits of a cell, a group of devices that compute a sum together without revealing any member's part.
+"""Size limits of a cell: a group of devices that compute a sum together without revealing any member's contribution.
 
-They set how many members a cell has, how many of them may collude, and how many must remain to open the sum.
+The limits set how many members a cell has, how many of them may collude, and how many must remain to open the sum.
 """
 
 import math
@@ -27,7 +27,7 @@ class Cell:
 
     @property
     def defect(self) -> tuple[str, str] | None:
-        """Return the invalid key and why a roster could not be opened or would hide no device; None if all is valid."""
+        """Return the invalid key and the reason if a roster could not be opened or would hide no device; else None."""
         if self.least > self.most:
             return "min", f"{self.least} exceeds max, which is {self.most}, so no round can be large enough; reduce min"
         if any(

@@ -1,4 +1,4 @@
-"""Threads that cannot hang when they are started, and reliable cancellation of asyncio tasks.
+"""Threads whose startup cannot hang, and reliable cancellation of asyncio tasks.
 
 Python's `Thread.start` waits forever if a new thread does not have enough memory to start.
 """
@@ -39,7 +39,7 @@ class Background:
         self._started, self._finished = threading.Event(), threading.Event()
         _thread.start_new_thread(self._run, ())
         if not self._started.wait(_START_SECONDS):
-            raise MemoryError("a thread failed to start")
+            raise MemoryError("a thread did not start in time, probably because memory is short")
 
     def join(self) -> None:
         """Wait until the function has returned."""

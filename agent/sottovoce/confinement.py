@@ -39,7 +39,7 @@ def forbid_network() -> bool:
     """Prevent this process and its children from opening sockets other than Unix sockets.
 
     Returns:
-        False on a machine whose system-call numbers are not in the table, where nothing is prevented.
+        Whether the filter is installed: False on an architecture whose system-call numbers are not in the table.
 
     Raises:
         ConfigError: if the kernel refuses.

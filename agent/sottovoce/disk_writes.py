@@ -1,8 +1,8 @@
 """Count the bytes that a ledger writes to disk per day.
 
-Flash memory wears out, but a device needs a writable ledger. The count is derived from SQLite's write-ahead log
-(https://sqlite.org/walformat.html), without querying the storage device. Every page is written at most twice: to the
-log, and to the database file at a checkpoint. Additional writes by the file system are not counted.
+Flash memory wears out with every write, but a ledger must remain writable. The count is derived from SQLite's
+write-ahead log (https://sqlite.org/walformat.html), without querying the storage device. Every page is written at most
+twice: to the log, and to the database file at a checkpoint. Additional writes by the file system are not counted.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Files whose names and contents survive a power cut."""
+"""Durable file operations, and diagnosis of disk errors."""
 
 import os
 import sqlite3
@@ -29,7 +29,7 @@ def is_read_only(directory: Path) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a directory's entries, are on the disk.
+    """Flush a file's content, or a directory's entries, to the disk.
 
     Raises:
         OSError: if the path cannot be opened, or the disk failed.
@@ -44,7 +44,7 @@ def sync(path: Path) -> None:
 def rename(draft: Path, path: Path) -> None:
     """Rename a finished file or directory durably.
 
-    The content is on the disk before the rename, and the new name is on the disk on return.
+    The content reaches the disk before the rename, and the new name before this function returns.
 
     Raises:
         OSError: if the disk failed.

@@ -60,7 +60,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     """Settings that all algorithms share.
 
     Attributes:
-        device_keys: names of the keys that each device may set individually; a fleet must agree on all others.
+        device_keys: keys that each device may set for itself; the whole fleet must agree on the rest.
         fewer_steps: whether a device may take fewer steps than the other devices.
         only_with: keys that have an effect only if another key has one of the listed values.
         draws_batches: whether each batch is a random share of the device's records.
@@ -156,7 +156,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
 
 class GradientSettings(LearnerSettings, frozen=True):
-    """Settings that are shared by algorithms that take steps along clipped gradients."""
+    """Settings shared by all algorithms that take steps along clipped gradients."""
 
     default_step_size: ClassVar[float] = 20.0
 
@@ -178,7 +178,7 @@ class GradientSettings(LearnerSettings, frozen=True):
 
 
 class ScheduledSettings(GradientSettings, frozen=True):
-    """Settings that are shared by algorithms whose steps each use a gradient of the device's own batch."""
+    """Settings shared by all algorithms that compute each step's gradient from the device's own batch."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
     draws_batches: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Listening addresses, and acceptance of connections that continues when descriptors or memory run out."""
+"""Listening addresses, and an acceptor that keeps accepting connections when descriptors or memory run out."""
 
 import asyncio
 import errno

@@ -1,7 +1,7 @@
 """Names of the models that this package can train, and which of them are graphs."""
 
 GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn", "har-cnn")
-"""Models with a graph that this package includes."""
+"""Built-in models that are defined by a graph."""
 
 GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODELS)
 """Models that gradient algorithms can train, in addition to any `.onnx` file."""
@@ -14,7 +14,7 @@ GRAPH_TRANSFORM = "standard"
 """Default record transform for a graph model."""
 
 REGRESSION_MODEL = "ridge"
-"""Name of the linear model that predicts a number, for `data.classes` = 1."""
+"""Name of the linear regression model (`data.classes` = 1)."""
 
 
 def has_graph(model: str) -> bool:

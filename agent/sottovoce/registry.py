@@ -39,8 +39,8 @@ class Algorithm:
         settings: settings class, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged with the
             algorithm's name.
         releases: description of a device's releases.
-        parts: function that returns the algorithm's sottovoce.algorithms.family.Family for a configuration and the
-            public records by which models are scored, or None; it imports modules only when it is called.
+        parts: function that takes a configuration and the public records by which models are scored (or None), and
+            returns the algorithm's sottovoce.algorithms.family.Family; it imports modules only when it is called.
         models: models that the algorithm can train, the default first.
         neighbouring: default neighbouring relation. An algorithm that publishes each record, or the mean over records,
             reveals the number of records, so its relation is to replace records rather than to add them.
@@ -60,7 +60,7 @@ class Algorithm:
         mutual: whether every receiver sends a message back.
         secure_sums: whether the algorithm's releases are secure sums if `privacy.noise` requests that.
         has_initiator: whether one device in the fleet begins (`learner.begins_walk`).
-        one_member: harm that one dishonest fleet member can do to the others.
+        one_member: harm that one dishonest member can do to the rest of the fleet.
         payloads: for each payload type of the algorithm's messages, a function that returns the codec.
         audit: dotted `[data]` and `[learner]` keys with which an audit can read releases from messages.
     """
@@ -236,7 +236,7 @@ def find_plugin(name: str) -> Plugin | None:
 
 @contextmanager
 def guarded_call(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Guard a call to a learner's code, inside a `with` block, if another package provides the learner.
+    """Guard the call into a learner's code within the context, if another package provides the learner.
 
     Args:
         name: learner name.

@@ -29,7 +29,7 @@ class Schema:
     downgrade_remedy: str
 
     def create_database(self, path: Path) -> None:
-        """Replace the file, if any, with an empty database of the current version that only its user can access.
+        """Create an empty database of the current version that only its owner can access, replacing any existing file.
 
         Raises:
             OSError: if the disk is full or failing.

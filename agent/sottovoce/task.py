@@ -47,7 +47,7 @@ class Task:
         return sha256(self.canonical).digest()
 
     def differences(self, other: "Task") -> tuple[str, ...]:
-        """Return one sentence for each of the first ten settings, ordered by name, in which another task differs."""
+        """Return one sentence per setting in which another task differs, ordered by name; after ten, only a count."""
         sentences = tuple(self._describe_differences(other))
         omitted = len(sentences) - _MAX_DIFFERENCES
         if omitted <= 0:

@@ -3,8 +3,8 @@
 After Tölgyesi and Jelasity, "Adaptive Peer Sampling with Newscast", Euro-Par 2009. A device that loses more messages
 than others is in fewer views than others. It detects this from the number of exchanges that it receives, and sends more
 to compensate. The device compares its rate of received exchanges with the fleet's average of one exchange per fleet
-period. It must not compare it with one exchange per period of the device itself: a faster device would then conclude
-that it receives too few and would speed up further, until chance alone had brought whole fleets to the shortest period.
+period. Comparing with one exchange per period of its own would be wrong: a faster device would conclude that it
+receives too few and would speed up further, until chance alone had brought whole fleets to the shortest period.
 """
 
 CYCLES = 20

@@ -1,4 +1,4 @@
-"""Address book of devices that have answered, from which a device finds its fleet again after it was off or cut off.
+"""Address book of devices that have answered, with which a device that was off or cut off finds its fleet again.
 
 The book is only a cache, because a device that has lost it starts from its seeds. A corrupt book is therefore replaced
 with an empty one, and a power cut may lose the latest entries (SQLite, WAL, synchronous = NORMAL) but no others.

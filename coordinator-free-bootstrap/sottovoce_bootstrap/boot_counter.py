@@ -1,4 +1,4 @@
-"""Counter of a device's starts, which is its records' incarnation, so that older records never count as new.
+"""Counter of a device's starts, used as the incarnation in its records so that older records never count as new.
 
 This incarnation differs from the incarnation in envelopes, which stays the same as long as the agent's state exists:
 after a start, a device issues new records but resends envelopes unchanged.

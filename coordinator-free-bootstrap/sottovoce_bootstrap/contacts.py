@@ -65,7 +65,7 @@ class Contacts:
     def find(self, node_id: str, announced: Contact | None) -> Contact | None:
         """Return a device's contact, or None if the device is unknown.
 
-        Its addresses are those of the seed first, then those of its record or last answer, then those from sources.
+        Its addresses are listed in this order: the seed's, those in its record or last answer, and those from sources.
 
         Args:
             node_id: the device's node id.

@@ -23,7 +23,7 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateIdentity:
-    """An effect that warns the operator: a copy of this device signs with its key, or its boot counter went back.
+    """An effect that warns the operator: a copy of this device is using its key, or its boot counter went back.
 
     Make `incarnation` durable with BootCounter.advance, and only then pass it to Membership.adopt.
     """

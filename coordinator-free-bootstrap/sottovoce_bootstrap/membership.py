@@ -27,7 +27,7 @@ from sottovoce_bootstrap.settings import Settings
 from sottovoce_bootstrap.view import View
 
 REDRAWS = 2
-"""Number of other peers to try in a period without an answer. A fleet thus recovers quickly after losing half its
+"""Number of further peers to try if an exchange is not answered, so that a fleet recovers quickly after losing half its
 devices."""
 
 OLD_CONTACT_EVERY = 10
@@ -68,7 +68,7 @@ class Membership:
         rng: random number generator for all random choices.
         now: current time in seconds.
         reaches: function that returns whether any of this device's transports can reach an endpoint. A device that none
-            of them can reach stays known and is forwarded to others, but this device does not contact it.
+            of them can reach stays known, and its record is forwarded, but this device does not contact it.
 
     Attributes:
         due: when to call `tick` next, in seconds; any method call may change it.

@@ -31,9 +31,7 @@ class Quotas:
         """
         self._start_period(now)
         if self._requests[sender] >= MAX_REQUESTS_PER_SENDER or self._requests.total() >= MAX_REQUESTS:
-            raise MessageRefused(
-                "rate", "this device has used up its exchange quota for this period; try again in the next period"
-            )
+            raise MessageRefused("rate", "the exchange quota for this period is used up; try again in the next period")
         self._requests[sender] += 1
 
     def may_introduce(self, introducer: str, now: float) -> bool:

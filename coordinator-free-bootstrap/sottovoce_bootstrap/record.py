@@ -1,8 +1,8 @@
 """Peer records: signed statements by devices about themselves that others can forward but not change.
 
 Like libp2p's signed peer records (specs, RFC 0002 and 0003), a peer record has its own domain string and a version that
-only increases and is not a time. Unlike them, it contains the device's certificate, so that devices that have never met
-can verify it.
+only increases and is not a timestamp. Unlike them, it contains the device's certificate, so that devices that have
+never met can verify it.
 """
 
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ class Blend:
         return self
 
     def own_share(self, fleet: Floats) -> float:
-        """Return the share of the home's own model, from 0 to 1: the largest as good as the best on recent days.
+        """Return the home model's share, from 0 to 1: the largest share that is as good as the best one on recent days.
 
         A share counts as equally good if its error is at most one standard error larger. Without any days, the share is
         0.

@@ -1,4 +1,4 @@
-"""`sottovoce feed`: read the home's meters and store windows of energy."""
+"""`sottovoce feed`: read the home's meters and store energy windows."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Read the home's meters and store windows of energy.", no_args_is_help=True)
+app = typer.Typer(help="Read the home's meters and store energy windows.", no_args_is_help=True)
 
 Config = Annotated[Path, typer.Option("--config", help="The agent's configuration file, with [feed].")]
 

@@ -78,7 +78,7 @@ def _check_windows(config: AgentConfig, stored: Summary, now: float) -> Iterator
 
 
 def _check_first_day(config: AgentConfig, stored: Summary) -> Iterator[Finding]:
-    """Warn if many days that may be used are before the first stored day."""
+    """Warn if many of the days that may be used precede the first stored day."""
     if config.followed_days is None or not stored.meters:
         return
     kept = min(first for _, first, _ in stored.meters.values()) * stored.seconds // DAY

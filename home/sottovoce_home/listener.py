@@ -80,7 +80,7 @@ class Listener:
             )
 
     def save_if_due(self, *, idle: bool) -> bool:
-        """Write finished windows if no message is waiting or many have accumulated, and counts if they are due.
+        """Write finished windows if no message is waiting or many windows have accumulated, and counts if they are due.
 
         Args:
             idle: whether no message is waiting.

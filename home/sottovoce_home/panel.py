@@ -106,7 +106,7 @@ class Panel:
             _log.debug("left-silently")
 
     def read_state(self) -> dict[str, Any]:
-        """Query the agent, read the windows, and return the state, JSON-serialisable with None for unknown values."""
+        """Query the agent, read the windows, and return the JSON-serialisable state, with None for unknown values."""
         try:
             status = ask(self._state, "status", _ANSWER_TIMEOUT, waiting=True, readers=self._readers)
             model = {} if "fault" in status else ask(self._state, "model", _ANSWER_TIMEOUT, readers=self._readers)

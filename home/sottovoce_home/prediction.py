@@ -1,4 +1,4 @@
-"""Predict a home's energy in the current half hour from its own windows, with the fleet's model and the home's own."""
+"""Prediction of a home's energy in the current half hour from its own windows, by the fleet's and the home's models."""
 
 import time
 from typing import Any

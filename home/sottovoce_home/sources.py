@@ -1,4 +1,4 @@
-"""Build the parts of the feed from the configuration."""
+"""Conversion of the `[feed]` configuration to broker settings and meter sources."""
 
 from collections.abc import Mapping
 

@@ -35,7 +35,7 @@ class MeterActivity:
 
 
 class WindowStore:
-    """A store opened for writing, which only one process can do at a time.
+    """A window store, opened for writing by at most one process at a time.
 
     Args:
         path: path of the file, which is created with mode 0600 if it does not exist.
@@ -131,7 +131,7 @@ class WindowStore:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Content of `feed show`: counts and times, but no energy values.
+    """Summary of a window store for `feed show`: counts and times, but no energy values.
 
     Attributes:
         seconds: length of a window, in seconds.

@@ -1,4 +1,4 @@
-"""Attacker with a device certificate of the fleet but no agent, who sends arbitrary messages."""
+"""An attacker who holds one of the fleet's device certificates, runs no agent and sends arbitrary messages."""
 
 import random
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Model files as an attacker would change them: still protocol buffers, with some fields altered."""
+"""Tamper with model files as an attacker would: the result still parses as a protocol buffer, with altered fields."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Books of a stopped fleet: what each device holds, what is in transit, and what its ledger records as contributed.
+"""Push-sum accounts of a stopped fleet: the mass on each device, the mass in transit, and the contributions in ledgers.
 
 Push-sum conserves mass: the numerators and weights of all devices, plus the shares that were sent but not yet applied,
 equal the total contributions, to the last bit. The books are read from files alone, after the processes have ended.
@@ -67,7 +67,7 @@ def books(devices: Sequence[Device]) -> Books:
 
 
 def spending(device: Device) -> Spending:
-    """Read the spending from a device's ledger, which must be this device's."""
+    """Read a device's spending from its ledger, after checking that the ledger belongs to this device."""
     ledger = Ledger.read(device.ledger)
     try:
         assert ledger.owner == device.id

@@ -1,4 +1,4 @@
-"""Command `sottovoce` run inside this process, for uses that end before they start a process."""
+"""Run the `sottovoce` command inside this process, for invocations that never start another process."""
 
 import logging
 import signal

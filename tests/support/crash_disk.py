@@ -1,8 +1,9 @@
-"""Disks after a power cut: the durable part, and any part of the unsynced changes.
+"""Simulate a disk's contents after a power cut: the durable part, plus some of the unsynced changes.
 
-A file's content is durable up to its last sync, the names in a directory up to the directory's last sync. Of the writes
-since, each may be there or not, in whatever order they were made; of the changes of names, a first part (file systems
-keep a journal of them). One write may be torn: at a sector of 512 bytes on any disk, at any byte on a bad one.
+A file's content is durable up to its last sync, and a directory's names are durable up to the directory's last sync.
+Each later write may or may not survive, regardless of the order of writes. Later name changes survive only up to some
+point, because file systems journal them in order. One write may be torn: at a 512-byte sector boundary on any disk, or
+at any byte on a bad disk.
 """
 
 import random
@@ -26,10 +27,10 @@ Change = tuple[_File, Operation]
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Power cut. Take its image before the disk does further operations.
+    """A power cut. Call `image` before the disk performs further operations.
 
     Attributes:
-        description: what the disk kept, for readers of a failure.
+        description: the changes that survived, for failure messages.
         names: files that exist afterwards, by name.
         changes: the unsynced changes of contents that were kept.
     """
@@ -88,13 +89,13 @@ class CrashDisk:
         return Crash("none", self._names, self._changes).image()
 
     def crashes(self, coming: Operation) -> Iterator[Crash]:
-        """Yield power cuts between the completed operations and the end of the next, which may have begun."""
+        """Yield power cuts that happen before the next operation is complete; it may already have begun."""
         yield Crash(EVERYTHING, self._names, self._changes)
         yield Crash(NOTHING, self._durable_names, [])
         for index, names in enumerate([self._durable_names, *self._renames][:-1]):
-            yield Crash(f"of {len(self._renames)} changes of names, {index} were kept", names, self._changes)
+            yield Crash(f"{index} of {len(self._renames)} name changes were kept", names, self._changes)
         for index, names in enumerate(self._renames, start=1):
-            yield Crash(f"{index} changes of names were kept, and no content", names, [])
+            yield Crash(f"{index} name changes and no content changes were kept", names, [])
         if coming.kind == "write":
             yield from self._torn(coming)
         if coming.kind == "sync":

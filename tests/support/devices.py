@@ -1,4 +1,4 @@
-"""Devices of a fleet made by hand: keys, records and configuration as an operator would write them."""
+"""Set up a fleet's devices without the testbed, with the keys, records and configuration that an operator would use."""
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -71,9 +71,9 @@ class Device:
         return {"id": self.id, "address": address or self.address}
 
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
-        """Write the device's configuration; `tables` replace single keys. Without peers, the device contacts none.
+        """Write the device's configuration; `tables` override single keys. Without peers, the device contacts none.
 
-        A device that has nothing left to learn continues mixing at its pace here, and its mass can be accounted for.
+        A device that has finished learning keeps mixing at the same period, so its mass can be accounted for.
         """
         peers = list(peers)
         own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys

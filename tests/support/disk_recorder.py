@@ -1,7 +1,7 @@
-"""Recorder of what this process does to the files of one directory: through SQLite, and by the functions of `os`.
+"""Record this process's file operations in one directory, whether made by SQLite or through functions in `os`.
 
-The recorder takes SQLite's place in the whole process and is never undone, so it belongs in a process of its own.
-SQLite's index of the write-ahead log (`-shm`) is not recorded, being memory that a crash loses.
+The recorder wraps SQLite's file access for the whole process and cannot be removed, so it needs a process of its own.
+SQLite's write-ahead log index (`-shm`) is not recorded, because it is shared memory, which does not survive a crash.
 """
 
 import os

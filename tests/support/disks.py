@@ -67,7 +67,7 @@ def _mount(directory: Path, *mount_options: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FailingDisk:
-    """Failing ext4 file system: after an error, Linux forbids all writes to it.
+    """An ext4 file system that a test can break: after an error, Linux makes it read-only.
 
     Attributes:
         image: image file of the file system.
@@ -78,7 +78,7 @@ class FailingDisk:
     at: Path
 
     def fail(self) -> None:
-        """Make the file system meet an error."""
+        """Trigger an error in the file system."""
         device = subprocess.run(
             ["findmnt", "-no", "SOURCE", self.at], capture_output=True, text=True, check=True
         ).stdout

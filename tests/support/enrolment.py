@@ -1,4 +1,4 @@
-"""Devices that join by the command."""
+"""Create devices with the `sottovoce fleet join` command."""
 
 from pathlib import Path
 from typing import Any

@@ -11,7 +11,7 @@ from sottovoce_home.meters import Arrival, Meter
 from sottovoce_home.sources import build_sources
 
 NOON = 1_780_000_200.0
-"""Time at which a window of half an hour begins, in seconds of Unix time, in 2026."""
+"""The start of a half-hour window in 2026, as Unix time in seconds."""
 
 _STARTED = 1000.0  # start of the monotonic clock
 
@@ -49,7 +49,7 @@ class Home:
 
 
 def home(name: str, *, feed: dict[str, Any] | None = None, **keys: Any) -> Home:
-    """Make a home with one meter of a format; further keys are the meter's, `feed` the section's."""
+    """Create a home with one meter in the named format; `keys` configure the meter, and `feed` the `[feed]` section."""
     table = {**(feed or {}), "meters": [{"name": "house", "format": name, **keys}]}
     section = msgspec.convert(table, FeedSection)
     (source,) = build_sources(section)

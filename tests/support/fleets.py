@@ -1,4 +1,4 @@
-"""Fleets made by hand, and their certificates that have expired or are not yet valid."""
+"""Create fleets without the testbed, and validity periods that have already ended or not yet begun."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ def new_fleet(directory: Path, name: str = "by-hand") -> Fleet:
 
 
 def validity_ending_in(seconds: float) -> Validity:
-    """Return a validity that began two days ago and ends in this many seconds; it is already over if negative."""
+    """Return a validity period from two days ago to `seconds` from now; if negative, it has already ended."""
     now = datetime.now(UTC)
     return Validity(now - 2 * _DAY, now + timedelta(seconds=seconds))
 

@@ -25,7 +25,7 @@ Address = tuple[str, int] | str
 
 @contextmanager
 def flood(kind: str, address: str, seconds: float) -> Iterator[None]:
-    """Flood the address with strangers inside the `with`; on leaving, wait until they have ended."""
+    """Flood the address with strangers for the duration of the `with` block, then wait until the flood ends."""
     command = [sys.executable, "-m", "tests.support.floods", kind, address, str(seconds)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as strangers:
         try:

@@ -1,4 +1,4 @@
-"""Agents forked from a process that has done their imports, which take most of a start's time."""
+"""Fork agents from a process that has already imported their modules, which takes most of an agent's start-up time."""
 
 import atexit
 import functools

@@ -98,7 +98,7 @@ def facts(model: ModelProto) -> GraphFacts:
 
 
 def draw_parameters(model: Declaration, seed: int) -> Doubles:
-    """Draw parameters float64[P] by their laws, except that constants are varied, so that they are not all equal."""
+    """Draw parameters, float64[P], by their initial distributions; constants vary, so that they are not all equal."""
     random = np.random.default_rng(seed)
 
     def draw_tensor(tensor: ParameterFacts) -> Doubles:

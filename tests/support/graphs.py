@@ -1,4 +1,4 @@
-"""Small hand-written graph of the contract: a linear model with softmax cross-entropy, or a linear regression."""
+"""A small hand-written graph that meets the graph contract: a softmax classifier or a linear regression."""
 
 from collections.abc import Sequence
 from typing import Literal

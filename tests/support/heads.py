@@ -32,12 +32,12 @@ def make_head(
 
 @dataclass
 class Past:
-    """Past of a ledger, without a ledger; implements the part of sottovoce.vault.VaultInterface that gossip needs.
+    """A ledger's history without the ledger; implements the part of sottovoce.vault.VaultInterface that gossip needs.
 
     Attributes:
-        charges: number of charges made so far, each with its release.
-        name: name of the past; two pasts of different names have different releases,
-        common: except for this many at the beginning, which they share.
+        charges: the number of charges so far, each with its release.
+        name: the history's name; histories with different names have different releases.
+        common: the number of initial releases that are the same in all histories.
         named: the witnesses that the ledger has appointed.
     """
 
@@ -81,7 +81,7 @@ class Past:
 
 @dataclass
 class PeerNetwork:
-    """Village of gossiping devices, by address; implements sottovoce.transport.Transport for one device."""
+    """A network of gossiping devices, by address; implements sottovoce.transport.Transport for one device."""
 
     devices: dict[str, LedgerHeadGossip] = field(default_factory=dict)
     own: str = ""

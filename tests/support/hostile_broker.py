@@ -1,4 +1,4 @@
-"""Broker under a test's control, which reads everything, and delivers any messages to any device.
+"""A broker that a test controls: it can read every message, and deliver any message to any device.
 
 By default it is honest, and supports as much of MQTT 5 and 3.1.1 as the devices use. It runs on a thread of its own.
 """
@@ -32,7 +32,7 @@ class Message:
 
 
 Judge = Callable[[Message], Iterable[Message]]
-"""Function from a published message to the messages that are delivered."""
+"""Maps a published message to the messages that the broker delivers."""
 
 
 def honest(message: Message) -> Iterable[Message]:

@@ -1,4 +1,4 @@
-"""Fleet on two islands, each agent on its own host: its views, and the scenario that every peer source must pass."""
+"""A fleet on two network islands, with one host per agent, and the scenario that every peer source must pass."""
 
 import signal
 import time
@@ -65,7 +65,7 @@ def dead_share(views: Views) -> float:
 
 
 def check_merge_and_survival(agents: Sequence[AgentProcess], period: float, join: Callable[[], None]) -> None:
-    """Check that each island connects, that both do once joined, and that a half left alone does and drops the dead.
+    """Check that each island becomes one fleet, that joined islands do too, and that survivors forget killed agents.
 
     Args:
         agents: agents, on the two islands in turn.

@@ -1,4 +1,4 @@
-"""Log lines of the code, read from its source: each call's level and the name of its event."""
+"""Extract every logging call from the source code, with its level and event name."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Bytes changed as a fault or an attacker would change them."""
+"""Corrupt bytes as a fault or an attacker would."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Broker's mischief: everything that a party can do that carries messages and has none of the keys."""
+"""Random attacks by a malicious broker, which carries every message but holds none of the keys."""
 
 import random
 from collections.abc import Iterable

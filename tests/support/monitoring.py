@@ -56,7 +56,7 @@ class Expression:
 
     @property
     def grouped(self) -> set[str]:
-        """Labels by which, or without which, the expression aggregates."""
+        """The labels in the expression's `by` and `without` clauses."""
         return {label.strip() for match in _GROUPING.finditer(self.text) for label in match[1].split(",")}
 
 

@@ -1,7 +1,7 @@
-"""Private networks on one machine: a network namespace per device, cables, and switches to join or part them.
+"""Private networks on one machine: one network namespace per device, and switches that connect or separate devices.
 
-The machine's own network remains unchanged: the switches, too, are in a namespace of their own; a host's name server
-is written to /etc/netns, and taken away with it. Needs root, and iproute2's `ip`.
+The machine's own network is unaffected, because the switches also have a namespace of their own. A host's name server
+is configured in /etc/netns, and removed together with the host. Requires root, and `ip` from iproute2.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _RESOLVERS = Path("/etc/netns")  # ip gives each namespace its own files from th
 
 
 class Unavailable(Exception):
-    """Error of a machine or user that cannot make network namespaces, with the reason."""
+    """Raised if network namespaces cannot be created on this machine or by this user; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Host:
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Words before a command that run it on this host; they become that command, with an unchanged process id."""
+        """The prefix that runs a command on this host; it execs the command, so the process id stays the same."""
         return ("ip", "netns", "exec", self.namespace)
 
 

@@ -1,4 +1,4 @@
-"""Published errors of prefix sums, by which factorisations are compared."""
+"""Compute the errors of published prefix sums, for comparing factorisations."""
 
 import math
 from collections.abc import Sequence

@@ -41,7 +41,7 @@ class ShiftedClock:
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Words before a command that run it with this clock."""
+        """The prefix that runs a command with this clock."""
         return ("env", f"PYTHONPATH={self._directory}")
 
     def _write(self) -> None:

@@ -73,7 +73,7 @@ def library() -> ctypes.CDLL:
     if len(paths) != 1:
         raise RuntimeError(
             f"SQLite {sqlite3.sqlite_version} is linked statically into this Python ({len(paths)} libsqlite3.so are "
-            "mapped), so that its file operations cannot be recorded: run this test with a Python that uses the "
+            "mapped), so its file operations cannot be recorded: run this test with a Python that uses the "
             "system's libsqlite3.so.0, such as Debian's, or one built by pyenv with libsqlite3-dev"
         )
     result = ctypes.CDLL(paths.pop())

@@ -1,4 +1,4 @@
-"""Processes that run short of descriptors or memory for a while, and measurements of them."""
+"""Temporarily limit a process's descriptors or memory, and measure its memory and processor use."""
 
 import os
 import resource

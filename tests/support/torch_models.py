@@ -1,4 +1,4 @@
-"""Declared models in PyTorch, with a gradient for each example. PyTorch, in no lock file, must be installed."""
+"""Declared models rebuilt in PyTorch, with per-example gradients. Requires PyTorch, which is in no lock file."""
 
 import tomllib
 from collections.abc import Mapping, Sequence

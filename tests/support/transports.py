@@ -72,7 +72,7 @@ class Node:
 
 
 class Devices:
-    """Maker of devices of one fleet with one kind of transport.
+    """A factory for devices in one fleet that all use the same kind of transport.
 
     Args:
         kind: one of `KINDS`.

@@ -1,4 +1,4 @@
-"""Waiting for other processes by polling until a deadline, never by sleeping long enough."""
+"""Wait for other processes by polling until a deadline, never by sleeping for a fixed time."""
 
 import time
 from collections.abc import Callable

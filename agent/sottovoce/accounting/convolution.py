@@ -76,7 +76,7 @@ class Curve:
 def convolve(
     parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far_order: float
 ) -> Curve:
-    """Return the curve for the composition of all losses, each with its number of occurrences.
+    """Return the δ(ε) curve for the composition of all losses, counted with multiplicity.
 
     Args:
         parts: losses with a common grid step, and how often each occurs.

@@ -1,4 +1,4 @@
-"""Parse events from their canonical JSON, in which ledgers store them."""
+"""Parse events from the canonical JSON that ledgers store."""
 
 import json
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Events that represent the costs of releases in the ledger, one frozen value per charge, without any record data.
+"""Ledger events: one immutable value per charge, which states a release's cost and contains no record data.
 
 The accountant only composes events, regardless of how the noise was generated. An event's `terms` are its canonical
 JSON. The ledger uses the terms to recognise a charge, and anyone can recompute the cost from them.

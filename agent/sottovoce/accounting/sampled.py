@@ -31,7 +31,7 @@ _AGREEMENT = 1e-6  # bound on the relative difference between two answers that a
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussian:
-    """A sum over a random part of the units, with discrete Gaussian noise.
+    """A sum over a random subset of the units, with discrete Gaussian noise.
 
     Attributes:
         sensitivity_squared: the largest squared norm of one record's contribution to the sum, in squared grid units;

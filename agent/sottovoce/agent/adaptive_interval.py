@@ -1,7 +1,7 @@
 """Adaptive message interval for a device that has nothing left to learn: the interval grows until there is news.
 
 The interval adapts only for learners that report their belief, and only after they have finished their private steps.
-It depends solely on that belief. Because the belief is computed from released values, a device's sending rate reveals
+The interval depends on that belief alone, which is computed from released values, so a device's sending rate reveals
 nothing about its records.
 """
 
@@ -13,7 +13,7 @@ CALM_CYCLES = 10
 """Number of cycles without news after which the pause starts to double every cycle."""
 
 CHANGE_THRESHOLD = 1e-3
-"""Smallest model change since the last news that counts as news, as a fraction of the model's largest parameter."""
+"""Threshold above which a model change since the last news counts as news, relative to the largest parameter."""
 
 _MAX_DOUBLINGS = 60
 

@@ -1,4 +1,4 @@
-"""Runs an agent and serves its metrics, if they are configured; the packages for metrics are imported only then."""
+"""Run an agent and, if configured, serve its metrics; the metrics packages are imported only in that case."""
 
 import asyncio
 

@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Permitted differences between an agent in a testbed and an agent on a device.
+    """Overrides that a testbed may apply to an agent; the defaults are those of an agent on a device.
 
     Attributes:
         transport: wraps the transport, for example to corrupt messages.
@@ -183,7 +183,7 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
 
 
 def _make_reachability_handler(agent: Agent) -> Callable[[str | None], None]:
-    """Return the callback with which a transport reports that a peer, or every peer if None, is reachable again."""
+    """Return the callback that a transport calls when a peer is reachable again; None stands for every peer."""
 
     def note_reachable(peer: str | None) -> None:
         for node, link in agent.links.items():
@@ -221,7 +221,7 @@ def _make_head_gossip(
 
 
 def _has_contacts(config: AgentConfig) -> bool:
-    """Return whether the configuration or the invitation lists a peer or a way to find peers."""
+    """Return whether the configuration or the invitation provides a peer or a discovery source."""
     membership = config.membership
     if config.transport.peers or membership.sampling == "static":
         return bool(config.transport.peers)

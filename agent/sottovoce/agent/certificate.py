@@ -25,7 +25,7 @@ _DOMAIN = b"sottovoce/privacy-certificate/v1|"
 
 
 class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag=SCHEMA):
-    """A signed account.
+    """A signed ledger account, with the credential needed to verify its signature.
 
     Attributes:
         fleet: name of the device's fleet.

@@ -58,7 +58,7 @@ class ControlTarget(Protocol):
         ...
 
     async def leave(self) -> dict[str, Any]:
-        """Hand over this device's part, stop, and return the outcome once the handover is complete."""
+        """Hand over the state that the fleet still needs from this device, stop, and return the outcome."""
         ...
 
 
@@ -101,7 +101,7 @@ class ControlServer:
                 path.unlink(missing_ok=True)
 
     async def _answer_reader(self, request: bytes | None) -> dict[str, Any]:
-        """Return the answer for a reader: public state only, with a fault's reason only if its kind may be shown."""
+        """Return the answer for a reader: public state only, with no fault reason that may reveal records."""
         if request == b"status":
             return public_status(self._agent.status())
         if request == b"model":
@@ -211,7 +211,7 @@ def ask(
         state: the state directory.
         request: the request to send.
         timeout: timeout in seconds.
-        waiting: whether to also accept the answer of an agent that a fault prevents from working.
+        waiting: whether to also accept an answer from an agent that is held up by a fault.
         readers: path of the readers' socket, to use instead of the owner's.
 
     Raises:

@@ -47,7 +47,7 @@ from sottovoce.learners import (
 )
 
 _MAX_REPLY_VALUES = 2**20
-"""Largest number of values in stored replies, kept until the peer's next message in case a reply is lost."""
+"""Maximum total number of values in stored replies, which are kept until the peer's next message in case of loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,11 @@ class Core:
 
     @property
     def has_part_to_hand_off(self) -> bool:
-        """Whether this device still has a part that it must hand over before it leaves."""
+        """Whether this device still has state that it must hand over before it leaves."""
         return isinstance(self._learner, HandingOffLearner) and self._learner.holds(self._state)
 
     def hand_off(self, successor: str) -> list[Action]:
-        """Hand this device's part over to a peer, unless a share for it is unconfirmed; see HandingOffLearner."""
+        """Hand state over to a peer, unless that peer has yet to confirm an earlier share; see HandingOffLearner."""
         if not isinstance(self._learner, HandingOffLearner) or successor in self._outbox:
             return []
         return self._apply_step(self._learner.hand_off(self._state, successor), None)
@@ -239,7 +239,7 @@ class Core:
         return pending is not None and pending.sequence == sequence
 
     def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
-        """Handle the recipient's confirmation that a share is durable, with its reply, if any.
+        """Process a recipient's confirmation that a share is durable, and the reply that may come with it.
 
         Raises:
             MessageRefused: if the reply does not fit the learner; nothing has changed.

@@ -1,4 +1,4 @@
-"""Notify the learner of finished days of a feed, once at startup and then at the end of each day (UTC)."""
+"""Notify the learner when days of a feed have ended: once at startup, and then at the end of each UTC day."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Departure of a device, permanently or for a long time: it first hands over its part of the fleet's sum.
+"""A device's departure, whether permanent or long-term: it first hands over its share of the fleet's sum.
 
 Push-sum mass belongs to the fleet, not to a device. If a device left with its share, that mass would be missing from
 the fleet's average. Therefore the device sends its whole share to one live peer, which confirms it like any other
@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 0.2
 
 
 class Departure:
-    """The process by which one device leaves the fleet.
+    """A device's departure from the fleet: hands over its state, and reports the outcome.
 
     Args:
         core: the agent's core.
@@ -70,7 +70,7 @@ class Departure:
         return await asyncio.shield(self._outcome)
 
     async def hand_over(self, stopping: asyncio.Event, *, peers_informed: bool) -> None:
-        """Hand over this device's part, including messages that arrive meanwhile; give up after 30 seconds.
+        """Hand over this device's state, including messages that arrive meanwhile; give up after 30 seconds.
 
         Args:
             stopping: event that is set when the device must stop immediately.
@@ -116,11 +116,11 @@ class Departure:
             return "no peer took over this device's push-sum share"
         unconfirmed_recipients = [outgoing.recipient for outgoing in self._core.outbox]
         if unconfirmed_recipients:
-            return f"{', '.join(unconfirmed_recipients)} did not confirm what this device sent"
+            return f"{', '.join(unconfirmed_recipients)} did not confirm this device's messages"
         return None
 
     async def _responsive_peer(self) -> str | None:
-        """Return a peer that has just answered and for which no share is unconfirmed, or None if there is none."""
+        """Return a peer that has just answered and has confirmed every share sent to it; None if no peer qualifies."""
         unconfirmed_recipients = {outgoing.recipient for outgoing in self._core.outbox}
         for node, link in sorted(self._links.items(), key=lambda item: item[1].failures):
             if node not in unconfirmed_recipients and not self._has_left(node):

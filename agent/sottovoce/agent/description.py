@@ -105,7 +105,7 @@ def find_declared_ranges(config: AgentConfig) -> tuple[Literal["declared", "none
 
 
 def shorten_bounds(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the minima and maxima of the first features; one value for each if all features share the same range."""
+    """Return the minima and maxima of the first `features` features, or one of each if all have the same range."""
     low, high = (values[:features].tolist() for values in bounds)
     if features and low == low[:1] * features and high == high[:1] * features:
         low, high = low[:1], high[:1]

@@ -1,4 +1,4 @@
-"""Discovery of peers: query each contact source at its own pace, without letting any failure stop the agent."""
+"""Peer discovery: queries each contact source at its own pace; a failing source never stops the agent."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ class QueryStatistics:
 
 
 class Discovery:
-    """Periodic queries to all sources: frequent while this device knows no peers, and rare once its view is full.
+    """Queries all sources periodically: often while this device knows no peers, and rarely once its view is full.
 
     Args:
         sources: contact sources.
@@ -187,7 +187,7 @@ def _address_to_announce(config: AgentConfig) -> str:
 
 
 def fingerprint(identity: Identity) -> str:
-    """Return the fleet's local-network fingerprint in hexadecimal, computed from its name and its CA key, if any."""
+    """Return the fleet's mDNS fingerprint in hexadecimal: a hash of its name and, if it has a CA, the CA's key."""
     key = b""
     if identity.mode == "fleet-ca":
         authority = x509.load_pem_x509_certificate(identity.ca_pem)

@@ -44,7 +44,7 @@ class DocumentGossip(Generic[Document]):
         return self._known_versions.get(peer, 0)
 
     async def exchange_with(self, peer: Peer) -> Exception | None:
-        """Send this device's version to a peer, and then the document if it is newer; return the failure, if any.
+        """Send a peer this device's version, and then the document if the peer's is older; return the failure or None.
 
         The document is sent only once, even if the peer answers without accepting it.
         """

@@ -1,4 +1,4 @@
-"""Privacy dossier of a device for auditors and data-protection officers, built from its ledger and configuration.
+"""A device's privacy dossier for auditors and data-protection officers, built from its ledger and configuration.
 
 Every fact comes from the vault's statement, the ledger or a configuration key. If none of them contains a fact, it is
 not guessed but marked as open, for the device's operator to answer.
@@ -25,7 +25,7 @@ _EVENT_DESCRIPTIONS = {
     "record": "one perturbed record",
     "pure-sum": "a sum with noise for pure ε-differential privacy",
     "unproved": "a release without a proven guarantee",
-    "moved": "a move of the ledger to another place; nothing was released",
+    "moved": "a move of the ledger to another directory; nothing was released",
 }
 
 
@@ -130,7 +130,7 @@ def _describe_duration(task: dict[str, Any] | None) -> str:
 
 
 def _answer_questions(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the evaluation questions of NIST SP 800-226, paraphrased, with their topics in brackets, and answers."""
+    """Return paraphrased evaluation questions from NIST SP 800-226, each with its topic in brackets, and answers."""
     statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
     person_promises = [describe_person_promise(promise, unit["name"]) for promise in unit["one_person"]]
@@ -248,7 +248,7 @@ def render_markdown(document: dict[str, Any]) -> str:
         f"{document['released']['what']}. In total: {document['released']['total']}. Budget renewal: "
         f"{document['released']['renews']}.",
         "",
-        "## What is public by declaration",
+        "## What is declared public",
         "",
         *_render_table(document["public"]),
         "",
@@ -260,7 +260,7 @@ def render_markdown(document: dict[str, Any]) -> str:
         "",
         *_render_table({entry["question"]: entry["answer"] for entry in document["questions"]}, ("question", "answer")),
         "",
-        "## For a registry of deployments",
+        "## For a deployment registry",
         "",
         *_render_table(document["registry"]),
         "",

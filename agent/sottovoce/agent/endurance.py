@@ -32,7 +32,7 @@ from sottovoce.errors import ExitCode, SottovoceError
 
 
 class Pause:
-    """A pause before the next attempt to run the agent; see ControlTarget.
+    """A pause between a fault and the next attempt to run the agent, with a control socket; see ControlTarget.
 
     Args:
         config: configuration of the agent.

@@ -50,7 +50,7 @@ class Enroller:
 
     Args:
         fleet: the fleet, opened with its key.
-        address: host:port on which the enroller listens and devices reach it.
+        address: host:port at which the enroller listens, and which devices can reach.
         revoked: returns the devices that must not receive new certificates.
         validity: returns the validity period of a certificate issued now; ninety days by default.
         seeds: first contacts for a new device.
@@ -165,7 +165,7 @@ class Enroller:
 
 @contextlib.contextmanager
 def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[None]:
-    """Record an open invitation, which `sottovoce fleet show` lists, for the duration of the context."""
+    """Have `sottovoce fleet show` list an open invitation for the duration of the context."""
     directory = fleet / INVITATIONS
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{os.getpid()}.json"

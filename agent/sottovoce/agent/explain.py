@@ -189,7 +189,7 @@ def _describe_all_tasks(spent: LedgerTotals | None) -> dict[str, Any] | None:
 
 
 def _first_step(family: Family) -> dict[str, Any] | None:
-    """Return the number of private steps and the choice of the first step's size; None without such steps."""
+    """Return the number of private steps and how the first step's size was chosen; None without such steps."""
     step = family.first_step()
     return None if step is None else {"steps": step.steps, "step_size": step.step_size, "words": step.words}
 

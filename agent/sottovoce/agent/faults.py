@@ -1,4 +1,4 @@
-"""Classification of faults into transient faults and faults that need a person.
+"""Classify faults as transient or as needing a person.
 
 After a transient fault, the agent retries with growing pauses, and then continues from its state on the disk, as after
 a power cut. If a fault needs a person, an agent that was started by a service manager keeps running and reports the
@@ -130,8 +130,8 @@ def transient_fault_kind(error: BaseException, *, has_worked: bool) -> str | Non
 
     Args:
         error: the error that ended the agent.
-        has_worked: whether permissions and addresses count as correct, which makes errors about them transient: either
-            the agent has already worked with them, or its disk is read-only. Otherwise, they count as wrong.
+        has_worked: whether permissions and addresses are assumed to be correct, either because the agent has already
+            worked with them or because its disk is read-only. If so, errors about them count as transient.
     """
     for cause in _causes(error):
         if (kind := _transient_kind(cause, has_worked=has_worked)) is not None:

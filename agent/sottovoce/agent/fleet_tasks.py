@@ -37,7 +37,7 @@ _CHECK_SECONDS = 10.0
 _RETRY_SECONDS = 600.0  # pause before this device retries an activation that failed
 _MIN_REQUEST_SECONDS = 30.0  # minimum time between two requests to one peer
 _MAX_REMEMBERED = 1024
-_MAX_PAYLOAD_BYTES = MAX_SIGNED_TASK_BYTES + 1024  # bytes of a task offer
+_MAX_PAYLOAD_BYTES = MAX_SIGNED_TASK_BYTES + 1024  # maximum size of an encoded task offer
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
@@ -179,7 +179,7 @@ class FleetTasks:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a part of `agent status`: the current epoch, and any newer task with the reason why it is inactive."""
+        """Return fields for `agent status`: the current epoch, and any newer task and why it is inactive."""
         pending = None
         if self.newest_task is not None and self.newest_epoch > self.epoch:
             name = str(self.newest_task.tables.get("task", {}).get("name", ""))

@@ -1,8 +1,8 @@
-"""Compute the cost for a person who contributes several units, since an ε covers only one unit.
+"""Compute the privacy cost to a person who contributes several units, because an ε covers only one unit.
 
-Units may be in the same releases, such as the records of one device in its sums. A release can then change by up to k
-times as much. Alternatively, each unit may be in separate releases, such as days that are charged one after another. In
-that case, their costs compose.
+Units may share releases, as a device's records share its sums; a release can then change by up to k times as much.
+Alternatively, each unit may have its own releases, as days do that are charged one after another; the units' costs then
+compose.
 """
 
 import math
@@ -16,7 +16,7 @@ _STEPS = 60
 
 
 def epsilon_in_separate_releases(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """Return ε for `units` units that are in separate releases; rounded up, infinite above MAX_EPSILON.
+    """Return the ε of k units in separate releases, rounded up; infinite above MAX_EPSILON.
 
     Args:
         charges: charges to one unit, and how often each was made.
@@ -27,7 +27,7 @@ def epsilon_in_separate_releases(charges: Mapping[Event, int], units: int, delta
 
 
 def epsilon_in_shared_releases(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """Return ε for `units` units that are in the same releases; rounded up, infinite above MAX_EPSILON.
+    """Return the ε of k units in the same releases, rounded up; infinite above MAX_EPSILON.
 
     For k units, a Gaussian release has k times the μ and a pure release has k times the ε. If releases use a random
     subset of the units, the result is the smaller of two bounds. The first is the cost if every unit were always

@@ -63,7 +63,7 @@ class Inbox:
             duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
-                self._quota.charge_share(sender)  # repeating a message is cheap, computing its reply is not
+                self._quota.charge_share(sender)  # repeating a message is cheap, but computing its reply is not
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 
@@ -72,7 +72,7 @@ class Inbox:
         return receipt
 
     async def confirm(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
-        """Handle the recipient's confirmation of a message, with its reply, if any.
+        """Process a recipient's confirmation of a message, and the reply that may come with it.
 
         Raises:
             MessageRefused: if the reply is malformed or does not fit the learner; nothing has changed.

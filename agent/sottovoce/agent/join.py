@@ -17,7 +17,7 @@ from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
 
 BudgetChoice = Callable[[PromisedBudget | None], Budget]
-"""Function that returns a new ledger's budget, given the promise of the fleet's devices, or None if it is unknown."""
+"""Function that returns a new ledger's budget; its argument is the fleet devices' promise, or None if unknown."""
 
 _REQUESTED = ".requested"
 
@@ -90,7 +90,7 @@ def join_with_token(token: Token, state: Path, budget: BudgetChoice, *, vault: P
 def join_pinned(
     fleet: str, state: Path, budget: Budget, validity: Validity | None = None, *, vault: Path | None = None
 ) -> Identity:
-    """Join as a device that its peers identify only by its id, without a fleet CA.
+    """Join without a fleet CA, as a device that its peers identify only by its node id.
 
     Args:
         fleet: name of the fleet.

@@ -32,7 +32,7 @@ NOTIFY_INTERVAL_SECONDS = 1.0
 """Minimum time between messages to witnesses, in seconds; charges in quick succession are reported together."""
 
 RESEND_INTERVAL_SECONDS = 60.0
-"""Time after which a head is sent to a peer again, in seconds; this reveals two devices with the same keys."""
+"""Time after which a head is sent to a peer again, in seconds; resending reveals a second device with the same keys."""
 
 _WAIT = "ledger"
 _MAX_REJECTED_HEADS, _MAX_EARLIER_HEADS = 64, 512
@@ -66,7 +66,7 @@ class LedgerHeadGossip:
         head_store: store for the latest heads of all devices.
         detector: evaluates the heads that peers know.
         messenger: connection to the peers.
-        has_contacts: whether the configuration lists any peer or a way to find peers.
+        has_contacts: whether this device has a configured peer, a contact or a discovery source.
 
     Raises:
         LedgerError: if the store contains a newer head of this device, or a head from a diverged history.
@@ -124,8 +124,8 @@ class LedgerHeadGossip:
         """Wait until this device may release; return False if the agent stops first.
 
         The wait ends when enough peers have confirmed that they know of no newer head. If nothing had been charged
-        before startup, as many witnesses must also have acknowledged a head. Once permission has been granted,
-        later calls do not wait for any peers.
+        before startup, the same number of witnesses must also have acknowledged a head. Once permission has been
+        granted, later calls do not wait for any peers.
 
         Raises:
             LedgerError: if a witness knows a newer head, or a head from a diverged history.
@@ -154,7 +154,7 @@ class LedgerHeadGossip:
 
     @property
     def _is_head_stored(self) -> bool:
-        """Whether the device will find a peer that knows this ledger after its next startup."""
+        """Whether, after its next startup, the device will find a peer that knows this ledger."""
         return (
             self.detector.peers_optional
             or self.detector.has_prior_charges

@@ -38,7 +38,8 @@ class RecordedHead:
 
     Attributes:
         known: the device's latest head known before this one; None if there was none.
-        is_consistent: whether one ledger can have had the known head and then the new one; otherwise, it is not stored.
+        is_consistent: whether a single ledger can have had the known head first and the new one later; a head that is
+            not consistent is not stored.
     """
 
     known: SignedHead | None

@@ -52,7 +52,7 @@ class Link:
         peer: the recipient.
         transport: transport that delivers the bytes.
         head_gossip: sends this device's ledger head.
-        on_confirmed: called once the recipient has made a share durable, with its learner's reply, if any.
+        on_confirmed: called with the recipient's reply, or None, once the recipient has made a share durable.
         on_refused: called with the reason once the recipient has permanently refused a share.
         on_failed_attempt: called with the peer's id after each failed attempt that the peer may have caused.
         counters: counters for attempts and failures.
@@ -107,7 +107,7 @@ class Link:
         return self._outgoing.empty() and not self._is_delivering
 
     def retry_now(self) -> None:
-        """End the pause after a failure, because the peer has sent something."""
+        """Retry without further delay after a failure, because the peer has sent a message."""
         self._wake_event.set()
 
     def mark_reachable(self) -> None:
@@ -191,7 +191,7 @@ class Link:
         return receipt
 
     def _note_failure(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
-        """Count a failure, log it at most once a minute, and return a random pause in seconds; its bound doubles."""
+        """Count a failure, log it at most once a minute, and return a random pause (in s), whose bound doubles."""
         cause, was_sent = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
         explanation = str(failure)
         self.failures = attempt
@@ -272,13 +272,13 @@ class LinkTable:
             self.forget(node)
 
     def wake_link(self, node: str) -> None:
-        """Make a failing link retry immediately, because its peer has sent something."""
+        """Make a failing link retry immediately, because its peer has sent a message."""
         link = self.links.get(node)
         if link is not None and link.failures:
             link.retry_now()
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Deliver a message over the link to its recipient; if there is none, open one to a known recipient."""
+        """Deliver a message over the link to its recipient, opening a link first if a known recipient has none."""
         recipient = outgoing.recipient
         if self._is_blocked(recipient):
             return

@@ -86,7 +86,7 @@ def make_vault(
 
 
 def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
-    """Apply the owner's limits for a month, a year and a budget period, and count the time of each.
+    """Apply the owner's monthly, yearly and budget-period limits, and count the time of each.
 
     With signed tasks, time is counted even without limits, to estimate how long the budget lasts.
     """

@@ -3,8 +3,8 @@
 Before the old ledger is ended, the new directory is complete on disk, except that the new ledger still has a
 temporary name. The new ledger gets its final name only afterwards. After a power failure at any point, at most one of
 the two ledgers can be used, and running the same command again resumes the move. An entry that costs nothing is added
-to the new ledger. This entry makes its head newer than the head of any copy, so the witnesses know the new head as soon
-as the device has started once.
+to the new ledger and makes the new ledger's head newer than any copy's, so the witnesses know the new head as soon as
+the device has started once.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _SKIPPED_SUFFIXES = (".sock", ".lock", "-shm", ".new")
 
 
 def move(state: Path, target: Path) -> Path:
-    """Move a stopped device.
+    """Move a stopped device, or its separate vault, to a new directory.
 
     Args:
         state: the device's state directory, or the vault directory of a separate vault.

@@ -27,7 +27,7 @@ _CACHE_SECONDS = 1.0
 
 
 class ObservedAgent(StatusSource, Protocol):
-    """Parts of an agent from which its metrics and health are read."""
+    """The agent interface from which metrics and health are read."""
 
     trust: Trust
 

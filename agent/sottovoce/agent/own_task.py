@@ -1,4 +1,4 @@
-"""Construction of a device's task document from its configuration."""
+"""Build a device's task document from its configuration."""
 
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -38,7 +38,7 @@ _MAX_FAILING_PEERS = 64
 
 @dataclass(frozen=True, slots=True)
 class AgentHooks:
-    """Parts of an agent that peer sampling uses.
+    """The agent functions and resources that peer sampling uses.
 
     Attributes:
         seal: called with the recipient, the payload type and the payload; returns the sealed envelope.
@@ -71,7 +71,7 @@ class PeerFailures:
 
 
 class PeerSampler:
-    """Peer sampling on one device.
+    """One device's peer sampler: exchanges views once per period, and updates the learner's peers.
 
     Args:
         membership: the membership state machine.

@@ -1,4 +1,4 @@
-"""Reception of all messages from the network: checks the sender, and passes the message to the right component."""
+"""Receive all messages from the network: check the sender, and pass each message to the right component."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""On-disk book of the published records that a device holds. All are public, and gossip refills a lost book."""
+"""On-disk store of the published records that a device holds. All are public, and gossip refills a lost store."""
 
 import logging
 import sqlite3
@@ -31,7 +31,7 @@ SCHEMA = Schema(
 
 
 class RecordStore:
-    """A book of published records. A corrupt book is replaced with a new one; a full disk stops the agent.
+    """Store for published records. A corrupt store is replaced with an empty one; a full disk stops the agent.
 
     Args:
         path: path of the file, which is created if it is missing.
@@ -39,7 +39,7 @@ class RecordStore:
             deleted.
 
     Raises:
-        DataError: if the book cannot be created.
+        DataError: if the store cannot be created.
     """
 
     def __init__(self, path: Path, epoch: int = 0) -> None:
@@ -51,7 +51,7 @@ class RecordStore:
             self._connection = self._recreate()
 
     def load(self) -> tuple[PublishedRecord, ...]:
-        """Return all records in the book; if its content is corrupt, reset the book and return none."""
+        """Return all records in the store; if its content is corrupt, reset the store and return no records."""
         try:
             return tuple(_decode_records(self._connection))
         except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:
@@ -95,10 +95,10 @@ class RecordStore:
 
 
 def read(path: Path) -> tuple[PublishedRecord, ...]:
-    """Return the records in a book; its agent may be running.
+    """Return the records in a device's store, even while its agent is running.
 
     Raises:
-        DataError: if there is no book, or it is corrupt.
+        DataError: if the store is missing or corrupt.
     """
     if not path.is_file():
         raise DataError(f"{path}: no published records are stored here; specify a golf agent's state directory")

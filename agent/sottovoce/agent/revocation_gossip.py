@@ -36,7 +36,7 @@ _MAX_REMEMBERED = 256
 
 
 class RevocationGossip:
-    """Distribution of a fleet's revocation list by one device.
+    """One device's side of the gossip about its fleet's revocation list.
 
     Args:
         trust: trust that refuses revoked devices.
@@ -84,7 +84,7 @@ class RevocationGossip:
         return self._trust.revoked
 
     def attach(self, disk: Executor, peers: Callable[[], Collection[Peer]], on_change: Callable[[], None]) -> None:
-        """Set the executor for writes, the source of linked peers, and the callback for changes of refused devices."""
+        """Set the executor for writes, and the callbacks that return the linked peers and report a new list."""
         self._disk, self._peers, self._on_change = disk, peers, on_change
 
     async def run(self) -> None:

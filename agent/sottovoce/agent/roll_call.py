@@ -42,7 +42,7 @@ class Condition(Struct, frozen=True):
 
 
 class RollCall:
-    """Roll call on one device.
+    """One device's side of the roll call: answers it, and collects other devices' answers.
 
     Args:
         messenger: connection to other devices.

@@ -5,9 +5,9 @@ A head is a signed statement of how much a ledger has charged and released, with
 A device restored from a copy has lost the record of part of its spending, and a second device with the same keys spends
 the same budget again. The heads that peers know reveal both. Peers can withhold heads, but they cannot forge them.
 
-Once anything has been charged, a peer that does not know the ledger provides no evidence about it. From then on, the
-answers that count are those of the newest head's witnesses. The ledger itself lists its witnesses, and they know the
-ledger no matter how large the fleet is.
+Once anything has been charged, a peer that does not know the ledger provides no evidence about it. From then on, only
+answers from the newest head's witnesses count. The ledger itself lists its witnesses, and they know the ledger no
+matter how large the fleet is.
 """
 
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ class RollbackDetector:
             state.late_answers += 1
             if state.late_answers > _MAX_LATE_ANSWERS:
                 raise LedgerError(
-                    f"another copy of this device is running, because {peer} receives messages from both copies "
+                    f"another copy of this device is running: {peer} receives messages from both copies "
                     f"in turn. {_REMEDY}"
                 )
         state.acknowledged_head = sent_head

@@ -17,7 +17,7 @@ SCHEMA = "sottovoce.fleet/1"
 
 
 class RosterSource(Protocol):
-    """Parts of an agent from which its roster is built."""
+    """The agent interface from which the fleet report is built."""
 
     config: AgentConfig
     trust: Trust
@@ -32,7 +32,7 @@ class RosterSource(Protocol):
 
 
 async def build_fleet_report(agent: RosterSource) -> dict[str, Any]:
-    """Return a JSON-ready report on the devices that this one knows, including itself; it has only public facts."""
+    """Return a JSON-ready report, with only public facts, on this device and the devices that it knows."""
     identity, sampling = agent.identity, agent.peer_sampling
     own_entry = _device_entry(
         agent,

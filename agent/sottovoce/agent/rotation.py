@@ -47,7 +47,7 @@ def rotate(directory: Path, accept: int) -> Fleet:
 
 
 def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: int) -> Fleet:
-    """Replace a fleet's signing key with the spare key, without the current key, and create another spare key.
+    """Replace a fleet's signing key with its spare key, without needing the current key, and create a new spare key.
 
     Args:
         directory: the fleet's directory, which is created if it is lost.

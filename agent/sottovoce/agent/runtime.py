@@ -1,7 +1,7 @@
 """The running agent: one asyncio loop that drives the core, the vault, the links and the control socket.
 
-The core runs in a thread of its own, one call at a time, because commits wait for the disk. The vault has another
-thread. Any internal failure ends the agent with the exit code of that failure; no failure is ignored.
+The core runs in its own thread, one call at a time, because commits wait for the disk. The vault runs in another
+thread. Any internal failure ends the agent with that failure's exit code; no failure is ignored.
 """
 
 import asyncio
@@ -230,7 +230,7 @@ class Agent:
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:
-        """Hand over this device's part to a peer, announce the departure, and stop; see Departure.wait_for_outcome."""
+        """Announce the departure, hand over this device's state to a peer, and stop; see Departure.wait_for_outcome."""
         if not self._departure.has_begun:
             self._departure.has_begun = True
             self._spawn(self._depart())
@@ -240,7 +240,7 @@ class Agent:
         self._timers.cancel()
         self.head_gossip.stop()
         self.waits.begin("leave", "a peer to take over this device's share", 2 * LEAVE_SECONDS)
-        with contextlib.suppress(TimeoutError):  # a pending answer is part of what is handed over
+        with contextlib.suppress(TimeoutError):  # a pending answer must be handed over too
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._vault_queries.wait_until_idle()
         if self.peer_sampling is not None:
@@ -306,7 +306,7 @@ class Agent:
             self._carry_out(actions)
 
     def _update_record_book(self, actions: list[Action]) -> list[Action]:
-        """Write published records to the book, on the core's thread."""
+        """Store new published records and delete obsolete ones, on the core's thread."""
         for action in actions:
             if isinstance(action, Shelve) and self._book is not None:
                 self._book.update(action.new, action.gone)

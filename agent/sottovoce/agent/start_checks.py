@@ -1,4 +1,4 @@
-"""Checks before a device starts, shared by `agent run`, `config check` and the doctor, with identical messages."""
+"""Startup checks shared by `agent run`, `config check` and the doctor, which therefore report identical messages."""
 
 from collections.abc import Callable, Iterator
 

@@ -29,7 +29,7 @@ SCHEMA = "sottovoce.status/1"
 
 
 class StatusSource(Protocol):
-    """Parts of an agent from which its status is built."""
+    """The agent interface from which the status document is built."""
 
     config: AgentConfig
     revocations: RevocationGossip
@@ -135,7 +135,7 @@ def _describe_certificate(identity: Identity) -> dict[str, Any]:
 
 
 def _unreached_contacts(agent: StatusSource) -> list[dict[str, Any]]:
-    """Return the contacts from any source with which no exchange succeeds, so the operator can see the reasons."""
+    """Return the contacts without a link whose last exchange failed, so the operator can see why."""
     if agent.peer_sampling is None:
         return []
     find = agent.peer_sampling.membership.find
@@ -192,7 +192,7 @@ def _describe_limit(spent: LimitSpending) -> dict[str, Any]:
 
 
 def _to_days(seconds: float | None) -> float | None:
-    """Convert the time for which the budget lasts at its past rate to days; None if unknown or nothing was spent."""
+    """Convert the time until the budget runs out at the past rate to days; None if unknown or nothing was spent."""
     return None if seconds is None or not math.isfinite(seconds) else seconds / 86_400
 
 

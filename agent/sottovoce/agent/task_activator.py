@@ -52,7 +52,7 @@ class TaskActivator:
 
         Raises:
             TaskRefused: if the task is refused, or cannot be activated yet; nothing has changed.
-            SottovoceError: if it cannot activate the task; nothing has changed.
+            SottovoceError: if activation fails for another reason; nothing has changed.
         """
         task = read_task(document, "this document")
         try:
@@ -91,7 +91,7 @@ class TaskActivator:
 
 
 def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:
-    """Check public facts about the records without reading them, because all devices see which ones activate a task.
+    """Check public facts about the records without reading them, because every device sees which others activate it.
 
     Raises:
         ConfigError: if the task needs records that differ from the owner's declaration.

@@ -158,7 +158,7 @@ class Tasks:
         self._update_mixing_peers()
 
     def _request_document(self, node: str, digest: bytes) -> None:
-        """Ask a peer for its task document in the background, unless it is known or enough peers are being asked."""
+        """Request a peer's task document in the background, unless it is known or too many requests are pending."""
         now, peer = time.monotonic(), self._find(node)
         is_known = digest in self._differences or digest in self._requested_digests
         if peer is None or is_known or len(self._requested_digests) >= _MAX_REQUESTS:

@@ -1,4 +1,4 @@
-"""Creation of a device's transports from its configuration."""
+"""Create a device's transports from its configuration."""
 
 import ssl
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def make_transport(
 
 
 def check_transports(config: AgentConfig) -> None:
-    """Check that the transports of other packages exist and can be imported.
+    """Check that transports from other packages are installed and can be imported.
 
     Raises:
         ConfigError: if there is no transport of that name.

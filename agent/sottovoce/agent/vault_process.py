@@ -162,7 +162,7 @@ def _check_readers(path: Path, user: int) -> None:
         if not ancestor.stat().st_mode & required_bit:
             return
     raise ConfigError(
-        f"data.source: {path}: the vault must be protected from user {user}, who could read these records; "
+        f"data.source: {path}: the agent runs as user {user}, who could read these records without the vault; "
         "run chmod o-r on the file, and make the vault's user its owner"
     )
 
@@ -198,7 +198,7 @@ def _check_writers(path: Path, user: int) -> None:
             mode, owner = ancestor.stat().st_mode, ancestor.stat().st_uid
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
-                    f"{ancestor}: the vault must be protected from user {user}, who could change this path and thereby "
+                    f"{ancestor}: the agent runs as user {user}, who could change this path and thereby "
                     f"replace {path}; make root or the vault's user the owner, and remove write access for others "
                     "(chmod go-w)"
                 )

@@ -1,4 +1,4 @@
-"""Build the parts of the configured learner, whether it is built into Sottovoce or comes from a plug-in."""
+"""Build the configured learner's Family, whether the learner ships with Sottovoce or comes from a plug-in."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""The parts in which learners differ, built from a configuration for both real and simulated agents.
+"""Learner-specific components, built from a configuration for real and simulated agents alike.
 
 Codecs are imported only when a learner is created. A separate vault process never creates a learner, so it does not
 need the wire code.
@@ -59,13 +59,14 @@ class SignalAndNoise:
         if self.inert:
             return (
                 f"over all steps together, this device's records move the model by at most {self.signal:.2g}. This is "
-                "negligible: the divisor of clipped sums is too large; raise learner.step_size or learner.clip"
+                "negligible, because clipped sums are divided by too large a number: raise learner.step_size or "
+                "learner.clip"
             )
         if self.devices == 1:
             return f"influence on the model: at most {self.signal:.3g} from the records, {self.noise:.3g} from noise"
         return (
             f"influence on the model: at most {self.signal:.3g} from the records, {self.noise:.3g} from noise; "
-            f"with {self.devices:,} such devices the two are equal, and with more the records prevail"
+            f"with {self.devices:,} such devices, both are equal; with more, the records outweigh the noise"
         )
 
 
@@ -75,7 +76,7 @@ def _do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """The number of a device's private steps, and how the size of the first one was chosen.
+    """A device's number of private steps and first step size, with the limits that determined the size.
 
     Attributes:
         steps: the number of private steps K.
@@ -89,7 +90,7 @@ class FirstStep:
 
     @property
     def words(self) -> str:
-        """The choice as text."""
+        """The number of steps and the first step size as text, with the noise limit that applied."""
         chosen = f"{self.steps} private steps; γ = {self.step_size:.3g} in the first"
         if self.limits is None:
             return chosen
@@ -101,7 +102,7 @@ class FirstStep:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The parts of a learner.
+    """The components that an agent or a simulation needs to run a learner.
 
     Attributes:
         model: the public model, which defines the size, the predictions and the loss.
@@ -202,7 +203,7 @@ def noise_bounded_step(
     limits: Limits,
     share: float = 1.0,
 ) -> float:
-    """Return the step size γ at which noise moves a model as far as it may, capped at the largest one.
+    """Return the step size γ at which noise moves a model by the permitted distance, capped at the largest step size.
 
     K steps with noise z per clip C move a model with P parameters by γ C z √(K P)/B. For sums over all records, z is
     √K/μ. For random batches with a share q of the records, z follows from μ = q √(K (exp(1/z²) - 1)), the central limit
@@ -227,5 +228,5 @@ def noise_bounded_step(
 
 
 def total_mu(config: AgentConfig) -> float:
-    """Return the total μ that the budget allows for sums of contributions of norm at most 1; ε must be finite."""
+    """Return the total μ that the budget allows for sums whose terms have norm at most 1; ε must be finite."""
     return clipped_sum_mu(config.privacy.epsilon, config.privacy.delta, config.neighbouring)

@@ -59,7 +59,7 @@ def guarded_family(plugin: Plugin, make_family: Callable[[], object]) -> Family:
         with guarded(plugin, "the parts' signal()"):
             result: object = family.signal()
         if not isinstance(result, SignalAndNoise | None):
-            raise plugin.error(f"the parts' signal() returned an object {_describe_type(result)}, not SignalAndNoise")
+            raise plugin.error(f"the parts' signal() returned {_describe_type(result)}, not SignalAndNoise")
         return result
 
     for name in ("model", "terms"):
@@ -126,7 +126,7 @@ class GuardedLearner:
         with self._guard_call("progress"):
             result: object = self._learner.progress(state)
         if not isinstance(result, Progress):
-            raise self._plugin.error(f"progress() returned an object {_describe_type(result)}, not Progress")
+            raise self._plugin.error(f"progress() returned {_describe_type(result)}, not Progress")
         for value, expected in ((result.phase, str), (result.steps_done, int), (result.details, dict)):
             if not isinstance(value, expected):
                 raise self._plugin.error(f"progress() contains {value!r} where {expected.__name__} is expected")
@@ -163,7 +163,7 @@ class GuardedLearner:
             case Ask(query):
                 return self._query_problem(query)
             case _ if not isinstance(effect, Effect):
-                return f"returned an object {_describe_type(effect)}, which is not an effect"
+                return f"returned {_describe_type(effect)}, which is not an effect"
         return None
 
     def _query_problem(self, query: object) -> str | None:
@@ -172,7 +172,7 @@ class GuardedLearner:
             return f"sends the vault {_describe_type(query)} instead of a Query"
         if self._query_count > _MAX_QUERIES:
             return f"sends the vault more than {_MAX_QUERIES} queries in one cycle"
-        return None if _is_finite(query.point) else "queries the vault at a point that is not finite"
+        return None if _is_finite(query.point) else "queries the vault at a point with non-finite values"
 
 
 def _model_problem(values: object, shape: tuple[int, ...]) -> str | None:
@@ -180,8 +180,8 @@ def _model_problem(values: object, shape: tuple[int, ...]) -> str | None:
         description = (
             f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else _describe_type(values)
         )
-        return f"publishes a model of {description}, not float64{list(shape)}"
-    return None if _is_finite(values) else "publishes a model that is not finite"
+        return f"publishes {description} as its model, not float64{list(shape)}"
+    return None if _is_finite(values) else "publishes a model with non-finite values"
 
 
 def _arrays(value: object) -> Iterable[np.ndarray[Any, Any]]:
@@ -207,4 +207,4 @@ def _is_finite(values: object) -> bool:
 
 
 def _describe_type(value: object) -> str:
-    return f"of type {type(value).__name__}" if value is not None else "None"
+    return f"an object of type {type(value).__name__}" if value is not None else "None"

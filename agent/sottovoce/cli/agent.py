@@ -74,7 +74,7 @@ def stop(
     reply = ask(directory, "leave", _LEAVE_SECONDS)
     if not reply["handed_over"]:
         raise NetworkError(
-            f"the agent has stopped, and {reply['left']}: what was not handed over is stored in {directory} and "
+            f"the agent has stopped, and {reply['left']}: any share not handed over is stored in {directory} and "
             "will be sent after the next startup"
         )
 

@@ -24,7 +24,7 @@ def tasks(
     config: Config,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show the fleet's newest task and what this device does with it."""
+    """Show the fleet's newest task and this device's response to it."""
     facts = _task_facts(config)
     if as_json:
         typer.echo(json.dumps(facts))
@@ -49,7 +49,7 @@ def refuse(epoch: Epoch, config: Config) -> None:
 
 @app.command()
 def withdraw(epoch: Epoch, config: Config) -> None:
-    """Withdraw from the current task, for which the device then releases nothing more."""
+    """Withdraw from the current task; the device then releases nothing more for it."""
     _record_answer(epoch, config, "withdrawn")
 
 

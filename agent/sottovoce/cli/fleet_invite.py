@@ -25,7 +25,7 @@ def invite(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where to write the bundle, one file with everything a device needs; a directory with --manifest."
+            help="File for the bundle, which contains everything a device needs; with --manifest, a directory."
         ),
     ] = None,
     manifest: Annotated[

@@ -105,7 +105,7 @@ def join(
 
 
 def _print_broker_settings(state: Path) -> None:
-    """Print to standard error what to add to the configuration if the invitation includes a broker."""
+    """If the invitation includes a broker, print the configuration keys for it to standard error."""
     from sottovoce.identity.invitation import read_seeds
 
     broker = read_seeds(state).broker

@@ -64,7 +64,7 @@ def write_bundles(
 
 
 def _with_contacts(drafts: "list[Bundle]", rows: list[dict[str, str]], index: int, seeds: "Seeds") -> "Bundle":
-    """Return one device's bundle, which also lists the next devices with addresses as contacts."""
+    """Return one device's bundle, with the next devices in the manifest that have addresses added as contacts."""
     import msgspec
 
     from sottovoce.identity.invitation import MAX_SEEDS, Seed

@@ -175,7 +175,7 @@ def rotate(
         rotate_by_current(fleet, seconds)
     else:
         rotate_by_spare(fleet, spare, state, seconds)
-    typer.echo(f"{fleet}: a new key signs from now on; certificates signed by the old key stay valid for {accept}.")
+    typer.echo(f"{fleet}: the new key is now in use; certificates signed by the old key stay valid for {accept}.")
     if (fleet / SPARE).exists():
         typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium.")
     typer.echo(

@@ -24,7 +24,7 @@ def show(
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the budget and how much has been spent. Reading the ledger costs nothing."""
+    """Show the budget and how much of it has been spent. Reading the ledger spends nothing."""
     _print_facts(_ledger_facts(state), as_json)
 
 
@@ -75,7 +75,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger, if it is not in --state.")] = None,
 ) -> None:
-    """Export the spending as a document signed by the device, which anyone can verify offline."""
+    """Export a statement of the privacy spent, signed by the device, which anyone can verify offline."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.certificate import certify
     from sottovoce.cli.output import check_writable, write_text_file

@@ -1,4 +1,4 @@
-"""Entry point of the command, which imports little so that Ctrl-C works cleanly while other modules are loading."""
+"""Entry point of the `sottovoce` command; it imports little, so Ctrl-C works cleanly while other modules load."""
 
 import io
 import sys

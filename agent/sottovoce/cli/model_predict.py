@@ -121,7 +121,7 @@ def _predict_with_agent(
 
 
 def _requests(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
-    """Return JSON requests that together contain all rows, each with as many rows as fit."""
+    """Split the rows into JSON requests, each with as many rows as the agent accepts."""
     from sottovoce.agent.control import MAX_CONTROL_REQUEST
     from sottovoce.agent.predictions import MAX_ROWS
 
@@ -143,7 +143,7 @@ def _ask_agent(state: Path, request: str) -> list[Any]:
 
 
 def _without_target(dataset: "DataSet", records: "Records") -> "NDArray[np.float64]":
-    """Return the features, float64[n, d], without the last column of a regression, which is the target."""
+    """Return the features, float64[n, d], omitting the target, which is the last column in a regression."""
     return records.features[:, :-1] if dataset.classes == 1 else records.features
 
 

@@ -41,7 +41,7 @@ def load_public_model(state: Path, config: Path | None) -> LoadedModel:
     """Return the current public model of the agent in a state directory.
 
     Raises:
-        SottovoceError: if the agent is not running and no configuration is given, or it has no model yet.
+        SottovoceError: if the agent is not running and no configuration is given, or the agent has no model yet.
     """
     import msgspec
 

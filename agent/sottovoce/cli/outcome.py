@@ -53,7 +53,7 @@ def _report_error(error: SottovoceError) -> int:
 
 
 def _abort(error: PluginError) -> None:
-    """Print the error and end this process, even if it hangs in a call."""
+    """Print a plug-in's error and end this process at once, even while a call hangs."""
     if os.environ.get(_TRACEBACK):
         faulthandler.dump_traceback()
     _print_message(str(error))

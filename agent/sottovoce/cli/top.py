@@ -32,7 +32,7 @@ def run_top(
     state: Annotated[
         Path | None, typer.Option(help="The agent's state directory, instead of --config.", readable=False)
     ] = None,
-    testbed: Annotated[bool, typer.Option("--testbed", help="All agents of a running testbed.")] = False,
+    testbed: Annotated[bool, typer.Option("--testbed", help="Watch all agents of a running testbed.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1, max=3600)] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print the current state once and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the current state as one JSON document.")] = False,

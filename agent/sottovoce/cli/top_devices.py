@@ -32,7 +32,7 @@ class Devices:
     _previous: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
 
     def take_snapshot(self) -> dict[str, Any]:
-        """Return a snapshot of all devices with rates since the previous snapshot; they are None in the first one."""
+        """Return a snapshot of all devices, with rates since the previous snapshot; the first snapshot has no rates."""
         with ThreadPoolExecutor(max_workers=_MAX_CONNECTIONS) as pool:
             statuses = list(pool.map(partial(ask_status, timeout=_STATUS_SECONDS), self.states))
         return {
@@ -83,7 +83,7 @@ class Devices:
         }
 
     def _rates(self, state: Path, traffic: dict[str, int]) -> dict[str, float | None]:
-        """Return rates per second since the last snapshot; None in the first one and after an agent's restart."""
+        """Return rates per second since the last snapshot; None for the first snapshot and after an agent's restart."""
         now = time.monotonic()
         previous = self._previous.get(state)
         self._previous[state] = now, traffic

@@ -222,7 +222,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s; choose at most that")
         if meter.time_zone is not None and (meter_format.time is None or meter_format.time_format != "iso8601"):
             raise invalid_key(
-                f"{key}.time_zone", f"{meter.format} messages contain no times that lack a zone; remove this key"
+                f"{key}.time_zone", f"no time in {meter.format} messages needs a time zone; remove this key"
             )
         if meter.time_zone is not None and not is_time_zone(meter.time_zone):
             raise invalid_key(

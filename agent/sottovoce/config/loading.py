@@ -275,8 +275,8 @@ def _find_annotation(location: KeyPath, types: Mapping[str, Any]) -> Any:
 def find_line(text: str, key: KeyPath) -> int | None:
     """Return the line on which the first statement that sets `key` begins; None if there is no such statement.
 
-    If the first lines of a document can be parsed, they end between two statements. Therefore, the shortest such
-    prefix that contains the key ends with the key's statement.
+    A document's first lines can be parsed on their own only if they end between two statements. Therefore, the shortest
+    parsable prefix that contains the key ends with the key's statement.
     """
     lines = text.splitlines(keepends=True)
     previous_end = 0

@@ -27,7 +27,7 @@ BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
 
 class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[agent]`: the state directory of this device, its log and its sockets."""
+    """`[agent]`: this device's state directory, log and sockets."""
 
     state: Annotated[Path, Meta(description="directory created by `sottovoce fleet join`")]
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -119,7 +119,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy.cell]`: sizes of the groups of devices that share their noise, and limits on trust in them."""
+    """`[privacy.cell]`: sizes of the device groups that share their noise, and limits on the trust placed in them."""
 
     min: Annotated[int, Meta(ge=2, le=1024, description="minimum number of devices in a round")] = 8
     max: Annotated[int, Meta(ge=2, le=1024, description="maximum number of devices in a round")] = 1000
@@ -156,7 +156,7 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy]`: the budget, which must be the one for which the ledger was created."""
+    """`[privacy]`: the privacy budget, which must match the budget with which the ledger was created."""
 
     epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
@@ -356,7 +356,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if algorithm.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS_PER_DAY, 2, "none"):
             raise invalid_key(
                 "data.features",
-                f"a day's load has {_HALF_HOURS_PER_DAY} numbers and no label: set features = {_HALF_HOURS_PER_DAY}, "
+                f"a day's load has {_HALF_HOURS_PER_DAY} values and no label: set features = {_HALF_HOURS_PER_DAY}, "
                 'classes = 2 and transform = "none"',
             )
 

@@ -1,4 +1,4 @@
-"""Configuration of a device under a signed fleet task: the task sets what is learnt, the device everything else."""
+"""A device's configuration under a signed fleet task: the task sets what is learnt, and the device sets the rest."""
 
 import tomllib
 from collections.abc import Mapping

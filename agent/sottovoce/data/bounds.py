@@ -25,7 +25,7 @@ def check_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin: s
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: for a wrong shape or type, a bound or width that is not finite, or a low bound above the high bound.
+        DataError: if a shape or type is wrong, a bound or width is not finite, or a low bound exceeds its high bound.
     """
     for side in (low, high):
         if side.shape != (features,) or side.dtype.kind not in "biuf":

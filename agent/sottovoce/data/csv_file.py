@@ -41,8 +41,8 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
 
     Args:
         path: path of the file, in UTF-8, compressed with gzip if its name ends in `.gz`.
-        options: `label` (a column name, or with `header=no` an index from 0, where -1 is the last column); `group`, a
-            column that is not a feature either, where equal values put records into the same group; `header=yes|no`;
+        options: `label` (a column name, or with `header=no` an index from 0, where -1 is the last column); `group`,
+            another non-feature column, in which equal values put records into the same group; `header=yes|no`;
             `delimiter`, one character; `bounds`, see `parse_bounds`; `test`, the path, relative to the directory of
             the first file, of a second file in the same format that contains the official test split.
 

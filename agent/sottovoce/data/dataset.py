@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """Description of a regression's target, which test harnesses use to measure predictions of the last column.
+    """Description of a regression target, which test harnesses use to score predictions of the last column.
 
     Attributes:
         unit: unit in which errors are reported, for example `kWh`.

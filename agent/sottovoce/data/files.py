@@ -1,4 +1,4 @@
-"""Opening of data files, with a clear error message for each kind of failure."""
+"""Open data files, with a clear error message for each kind of failure."""
 
 import gzip
 import zlib

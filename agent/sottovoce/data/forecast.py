@@ -3,7 +3,7 @@
 A record describes how the load continues from its last half hour. Its features are that half hour, the three before it
 and the time of day; its last column is the target. Loads are on a logarithmic scale, u = ln(1 + Wh/50), on which a
 household's errors have the same size at all loads, and the target is the change of u since the previous half hour.
-The all-zero model with which learning starts therefore predicts persistence ("as in the last half hour").
+The initial, all-zero model therefore predicts persistence ("as in the last half hour").
 
 **A record is computed from a single day's readings**, midnight to midnight, UTC. A day's first half hours have no
 record, because such a record would reach across midnight. Apart from readings, only constants are used. Therefore, a
@@ -29,7 +29,7 @@ HALF_HOURS = 48
 LAGS = 4
 """Number of preceding half hours that a prediction uses."""
 LIMIT_WH = 12_000
-"""Upper limit to which the energy of a half hour is clamped: what 100 A at 240 V deliver in that time."""
+"""Limit to which half-hour energies are clamped: the energy that 100 A at 240 V deliver in half an hour."""
 HELD_OUT = 0.25
 """Fraction of days, at the end, that is held out for testing."""
 

@@ -56,7 +56,7 @@ class Records:
         return np.flatnonzero(selected)
 
     def select_units(self, units: Units | None) -> "Records":
-        """Return the records that belong to these units, in their order, or none for None. See `find_positions`."""
+        """Return these units' records, in their original order; if `units` is None, none. See `find_positions`."""
         return self if units == EVERY else self.at(self.find_positions(units))
 
     def at(self, places: NDArray[Any] | slice) -> "Records":

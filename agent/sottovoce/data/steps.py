@@ -1,7 +1,7 @@
 """The steps of transforms, each of which maps every row of features independently to a new row.
 
-Each row of the result is bit-identical regardless of which other rows are present, see sottovoce.data.transform. All
-steps work on private copies, C-contiguous float64, and may change them.
+Each row of the result is bit-identical regardless of which other rows are present, see sottovoce.data.transform. Each
+step receives its own C-contiguous float64 copy, which it may modify.
 """
 
 import math
@@ -28,7 +28,7 @@ _CHUNK_ROWS = 1024  # number of rows whose complete images `hog` has in memory a
 
 
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
-    """Return rows scaled to [0, 1] by their bounds, or 0 for bounds without width; without bounds, apply log(scale)."""
+    """Return rows scaled to [0, 1] by their bounds, or 0 for bounds of zero width; without bounds, apply log(scale)."""
     if bounds is None:
         return log(rows, scale)
     low, high = bounds

@@ -34,7 +34,7 @@ def certificates(subject: Subject) -> Iterator[Finding]:
     config, directory = subject.config, state_files(subject.state)[0]
     peers = [] if config is None else [peer.id for peer in config.transport.peers]
     identity = load(directory, peers=peers, check_dates=False)
-    yield ok(f"{identity.node_id} of fleet {identity.fleet}: keys and certificates belong together")
+    yield ok(f"{identity.node_id} of fleet {identity.fleet}: keys and certificates match")
     yield _validity(subject, identity)
     if directory.stat().st_mode & _OTHER_USERS:
         yield warning(f"{directory}: other users can access this directory", f"chmod 700 {directory}")
@@ -98,7 +98,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     if is_corrupt:
         yield problem(
             f"{path}: the log is corrupt in the middle: charges after that point are lost",
-            "leave the ledger unchanged and read docs/reference/exit-codes/5.md; this identity may never "
+            "leave the ledger unchanged and read docs/reference/exit-codes/5.md; this identity must never "
             "release anything again",
             ExitCode.PRIVACY,
         )
@@ -136,7 +136,7 @@ def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Bu
 def _remaining_budget(budget: Budget, spending: Spending) -> Finding:
     if budget.epsilon is None or spending.promised_epsilon is None:
         return warning(
-            "nothing is promised: the ledger was created for releases without a proved ε, or has been charged for some",
+            "nothing is promised: the ledger was created, or has been charged, for releases without a proved ε",
             "to obtain a promise, join as a new device with a finite ε and a sound learner",
         )
     remaining = max(0.0, budget.epsilon - spending.budget_epsilon)
@@ -207,7 +207,7 @@ def cells(subject: Subject) -> Iterator[Finding]:
     if device_count < cell.least:
         yield warning(
             f"this device knows {device_count} of the {cell.least} devices that a secure sum requires",
-            "start the others, list them under transport.peers, or reduce privacy.cell.min on all devices",
+            "start the missing devices, list them under transport.peers, or reduce privacy.cell.min on all devices",
         )
     if status.get("dishonest"):
         yield warning(
@@ -275,4 +275,4 @@ def _no_answer_finding(subject: Subject) -> Finding:
             "the agent's socket exists, but no agent responds; it was killed or is stuck",
             f"if its process is still running, kill it; then {start}",
         )
-    return warning("none is running", start)
+    return warning("no agent is running", start)

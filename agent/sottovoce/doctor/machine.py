@@ -112,7 +112,7 @@ def packages(subject: Subject, has_module: Callable[[str], bool] = is_installed)
             missing.append(extra.module)
     if not missing:
         extras = f", and {', '.join(extra.module for extra in required)}" if required else ""
-        yield ok(f"all {len(CORE)} required packages{extras}")
+        yield ok(f"installed: all {len(CORE)} required packages{extras}")
 
 
 _MAX_DEVICES = 1000  # warn if more devices are needed; owners of larger fleets are assumed to have planned for this
@@ -281,11 +281,11 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
     current_time = f"{subject.now:%Y-%m-%d %H:%M} UTC"
     match kernel():
         case code if code == UNSYNCHRONISED:
-            yield warning(f"shows {current_time}, but is not synchronised", _REMEDY)
+            yield warning(f"the clock shows {current_time}, but is not synchronised", _REMEDY)
         case code if code < 0:
-            yield ok(f"shows {current_time}; this kernel does not report whether it is synchronised")
+            yield ok(f"the clock shows {current_time}; this kernel does not report whether it is synchronised")
         case _:
-            yield ok(f"shows {current_time}, synchronised")
+            yield ok(f"the clock shows {current_time} and is synchronised")
     if subject.state is None or not subject.is_readable:
         return
     ClockFloor(subject.state / NAME, lambda: is_synchronised(kernel)).check(subject.now)
@@ -296,7 +296,7 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
         return  # the next check reports this error
     if subject.now < valid_from:
         yield problem(
-            f"shows {current_time}, before this device's certificate is valid ({valid_from:%Y-%m-%d %H:%M})",
+            f"the clock shows {current_time}, before this device's certificate is valid ({valid_from:%Y-%m-%d %H:%M})",
             _REMEDY,
             ExitCode.IDENTITY,
         )

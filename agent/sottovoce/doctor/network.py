@@ -70,7 +70,7 @@ _CONNECT_SECONDS = 5.0
 _REFUSAL_SECONDS = 0.5  # time for a TLS 1.3 peer to report a refused certificate; a broker that accepts it is silent
 K = TypeVar("K", bound=Hashable)
 
-_CLOSED = "the connection is closed: the other side does not accept this device's certificate, or is another program"
+_CLOSED = "the other side closed the connection: it rejects this device's certificate, or it is a different program"
 _REFUSALS = {
     "certificate has expired": "its certificate has expired",
     "not yet valid": "its certificate is not yet valid: one of the two clocks is wrong",
@@ -85,7 +85,7 @@ _REFUSALS = {
 def find_connection_error(
     host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None
 ) -> str | None:
-    """Return a description of what prevents a connection to an address; None if the connection succeeds.
+    """Try to connect to an address, and return a description of the error; None if the connection succeeds.
 
     Args:
         host: host name or address.
@@ -127,7 +127,7 @@ def _describe_error(error: ssl.SSLError) -> str:
     for part, description in _REFUSALS.items():
         if part in message:
             return description
-    return f"TLS fails ({error.reason or 'unknown'})"
+    return f"the TLS handshake failed ({error.reason or 'unknown'})"
 
 
 def run_with_deadline(checks: Mapping[K, Callable[[], str | None]], seconds: float = DEADLINE) -> dict[K, str | None]:
@@ -287,6 +287,6 @@ def _no_peers_finding(config: AgentConfig) -> Finding:
     if config.ledger.alone:
         return ok("no peers are configured, but ledger.alone allows this device to release without peers")
     return warning(
-        "no peers configured and discovery is off: nothing will be released until a peer connects",
+        "no peers are configured, and discovery is off: nothing will be released until a peer connects",
         "list a peer under transport.peers, or turn on membership.mdns or membership.dns",
     )

@@ -45,7 +45,7 @@ class Subject:
 
 
 def load_subject(file: Path | None, state: Path | None) -> Subject:
-    """Load the configuration and the status of the device that a file and a directory identify; either may be None.
+    """Load a device's configuration and status from its configuration file and state directory; either may be None.
 
     Args:
         file: configuration file, which may be invalid or missing.

@@ -18,7 +18,7 @@ _CLOCK_LAG = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """The time during which a certificate is valid, as aware datetimes; both ends are included."""
+    """A certificate's validity period, as aware datetimes; both ends are inclusive."""
 
     not_before: datetime
     not_after: datetime

@@ -121,7 +121,7 @@ def new_key(name: str, validity: Validity | None = None) -> tuple[EllipticCurveP
 
 
 def open_fleet(directory: Path) -> Fleet:
-    """Open a fleet's directory that `create_fleet` wrote.
+    """Open the fleet in a directory that `create_fleet` wrote.
 
     Raises:
         IdentityError: if a file is missing, malformed, or private but accessible to other users, or the key and the

@@ -176,7 +176,8 @@ def retired_keys(changes: Sequence[KeyChange]) -> tuple[RetiredKey, ...]:
 def rank(changes: Sequence[KeyChange]) -> int:
     """Return the rank of a sequence of changes; a device prefers the sequence with the higher rank.
 
-    The number of changes signed with a spare key counts first, then the number of changes after the last of them.
+    Sequences are ranked by the number of changes signed with a spare key, then by the number of changes since the last
+    change of that kind.
     """
     spare_positions = [position for position, change in enumerate(changes, start=1) if change.by == "spare"]
     return (len(spare_positions) << 8) + len(changes) - (spare_positions[-1] if spare_positions else 0)

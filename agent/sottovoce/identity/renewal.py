@@ -15,7 +15,7 @@ from sottovoce.identity.identity import TLS_CERTIFICATE, Identity, load
 from sottovoce.identity.new_device import DeviceKeys, first_certificate
 from sottovoce.identity.verification import decode_certificate
 
-_JITTER = 1 / 12  # largest fraction of the lifetime that is added to two thirds of it
+_JITTER = 1 / 12  # largest fraction of the lifetime by which a renewal is delayed beyond two thirds
 
 
 def renewal_time(identity: Identity) -> datetime:

@@ -15,7 +15,7 @@ Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def copies(classes: int) -> int:
-    """Return k. Two classes need a single model, and c > 2 classes need one model each."""
+    """Return k, the number of binary models: one for two classes, or one per class for more."""
     return 1 if classes == 2 else classes
 
 

@@ -1,6 +1,6 @@
 """Mean profiles: harmonics of the day, the coefficients that `average` releases, and the mean as a model.
 
-Much about a mean is publicly known: load profiles in different countries have similar shapes, and a day's profile is
+Much is publicly known about a mean: load profiles in different countries have similar shapes, and a day's profile is
 smooth. Using public knowledge costs no privacy, and a coefficient that is not released adds no noise.
 """
 
@@ -71,7 +71,7 @@ class Profile:
 
     @property
     def error(self) -> float:
-        """The root mean squared error per number in the vector if each coefficient has noise with σ = 1."""
+        """The root mean squared error per vector element if each coefficient has noise with σ = 1."""
         stretch, _ = self._stretch_and_shape_clip
         return math.sqrt((stretch**-2 + self.size - 1) / self.width)
 

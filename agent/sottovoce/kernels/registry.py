@@ -15,7 +15,7 @@ _KERNELS = {
 }
 _GRAPHS = "sottovoce.kernels.onnx.loading"
 REGRESSION = "ridge"
-"""The only model that can also predict numbers, in a regression."""
+"""The only model in the table above that also supports regression."""
 
 
 def kernel_named(
@@ -52,11 +52,11 @@ def kernel_named(
 def _regression(name: str, features: int) -> Kernel:
     if name != REGRESSION:
         raise ConfigError(
-            f"learner.model: data.classes = 1 is a regression, which {name} does not support: choose {REGRESSION}"
+            f"learner.model: data.classes = 1 selects regression, which {name} does not support: choose {REGRESSION}"
         )
     if features < 2:
         raise ConfigError(
-            "data.features: a regression needs a target in the last column and one other column: store both"
+            "data.features: a regression needs a target in the last column and at least one feature column: store both"
         )
     from sottovoce.kernels.least_squares import LeastSquares
 

@@ -306,12 +306,12 @@ class HandingOffLearner(Protocol):
     """A learner whose device must hand over part of its state before it leaves."""
 
     def hand_off(self, state: Any, successor: str) -> tuple[Any, list[Effect]]:
-        """Send `successor`, which has confirmed all earlier messages, as much of that part as fits into one message.
+        """Hand over as much state as fits into one message to `successor`, which has confirmed all earlier messages.
 
         A device that returns continues with the rest.
         """
         ...
 
     def holds(self, state: Any) -> bool:
-        """Return whether any of that part is still to be sent."""
+        """Return whether any state remains to be handed over."""
         ...

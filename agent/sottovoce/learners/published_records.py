@@ -127,7 +127,7 @@ class Provenance(Protocol):
         ...
 
     def admit(self, document: Signed) -> None:
-        """Check that a document was published by its owner, who is currently neither expired nor revoked.
+        """Check that a document's owner published it and is currently neither expired nor revoked.
 
         Raises:
             MessageRefused: if it was not, or if the owner is not currently in the fleet.

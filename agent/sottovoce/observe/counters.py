@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counters:
-    """An agent's counters.
+    """Counters of one agent's messages, bytes, refusals and failed deliveries.
 
     Attributes:
         messages: number of envelopes passed to a transport for the first time.

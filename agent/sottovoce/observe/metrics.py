@@ -1,4 +1,4 @@
-"""Catalogue of an agent's metrics and their output. Only an agent with monitoring enabled imports this module.
+"""Catalogue and Prometheus output of an agent's metrics. Only an agent with monitoring enabled imports this module.
 
 All metrics describe public events, and none is computed from records; docs/reference/metrics.md explains how this is
 verified.
@@ -17,7 +17,7 @@ from sottovoce.errors import InternalError
 from sottovoce.observe.page_server import Page
 
 Values = Mapping[str, float | Mapping[str, float] | None]
-"""Metric values by name, or by label for a metric with a label. None if there is currently no value."""
+"""Values by metric name; a mapping from label to value for a labelled metric, and None if there is no value now."""
 
 OTHER = "other"
 _MAX_LABELS = 40

@@ -1,4 +1,4 @@
-"""Server for short requests, in which each connection sends one request, reads one answer, and is closed.
+"""Server for short requests: each connection carries one request and one answer, and is then closed.
 
 The number of connections is limited. At the limit, the server closes the oldest connection without a complete
 request, from the origin (user or address) with the most such connections. Therefore, a client that sends its request

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def sphere_exponent(dimension: int) -> int:
-    """Return the exponent that gives coordinates of size 1/√D 12 bits; rounding adds 2^-26 to an error of 1 or more."""
+    """Return the exponent at which coordinates of 1/√D have 12 bits; rounding adds 2^-26 to an error of 1 or more."""
     return -12 - math.ceil(math.log2(dimension) / 2)
 
 

@@ -35,7 +35,7 @@ class Plugin:
         name: name by which users choose the plug-in.
         value: location of the object, as `module:attribute`.
         package: name and version of the distribution that provides the plug-in.
-        requires: requirements of the distribution.
+        requires: the distribution's dependency specifiers.
     """
 
     kind: str

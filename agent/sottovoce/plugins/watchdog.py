@@ -1,7 +1,8 @@
 """Watchdog that ends the process if a call into a plug-in takes too long, with an error that identifies the plug-in.
 
-A thread cannot be stopped from outside, so the whole process ends; as in a power cut, all important data is durable.
-Only Sottovoce's own commands enforce this limit. Another program must itself detect a slow plug-in in its process.
+A thread cannot be stopped from outside, so the whole process ends. As in a power cut, no important data is
+lost, because all of it is durable. Only Sottovoce's own commands enforce this limit; any other program must itself
+detect a slow plug-in in its process.
 """
 
 import sys
@@ -84,4 +85,4 @@ def _error(call: _Call, thread: int) -> PluginError:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] == call.plugin.root:
             location = f", at {frame.f_code.co_filename} line {frame.f_lineno}"
         frame = frame.f_back
-    return call.plugin.error(f"{call.description} takes longer than {call.seconds:g} s{location}")
+    return call.plugin.error(f"{call.description} did not return within {call.seconds:g} s{location}")

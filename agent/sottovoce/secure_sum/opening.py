@@ -46,7 +46,8 @@ class Secrets:
     Attributes:
         seeds: seeds of the survivors' own masks, in roster order.
         mask_keys: private mask keys of the members that dropped out, in roster order.
-        cheaters: roster indices of members whose shares do not match their offers; if any, the sum cannot be opened.
+        cheaters: roster indices of members whose shares do not match their offers; if there are any, the sum cannot be
+            opened.
     """
 
     seeds: tuple[bytes, ...]
@@ -141,7 +142,7 @@ class FalseStatement(MessageRefused):
 
 
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """The data, in addition to the masked vectors, that any device needs to compute and check a round's sum.
+    """Everything besides the masked vectors that a device needs to compute and verify a round's sum.
 
     Attributes:
         roster: signed offers, ordered by owner.

@@ -137,7 +137,7 @@ def _judge_equivocation(proof: Equivocation, verify_signature: SignatureVerifier
         raise _invalid_proof()
     verify_signature(first)
     verify_signature(second)
-    return first.owner, f"signed two statements of the kind {type(bodies[0]).__struct_config__.tag} in one round"
+    return first.owner, f"signed two `{type(bodies[0]).__struct_config__.tag}` statements in one round"
 
 
 def _statement_key(body: Body) -> tuple[type, bytes]:

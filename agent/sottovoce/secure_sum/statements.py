@@ -69,7 +69,7 @@ class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Ready(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="ready"):
-    """Statement that a member's shares match the signed roots, and that the member masks its part only for this round.
+    """Statement that a member's shares match the signed roots, and that it masks its vector only for this round.
 
     Attributes:
         roster: roster digest.
@@ -117,7 +117,7 @@ class SurvivorConfirmation(Struct, frozen=True, forbid_unknown_fields=True, arra
 
 
 class RevealCommitment(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="shown"):
-    """Statement that a member reveals its shares of others' secrets.
+    """Statement that commits a member to the shares of others' secrets that it reveals.
 
     Attributes:
         round: see `round_digest`.
@@ -131,10 +131,10 @@ class RevealCommitment(Struct, frozen=True, forbid_unknown_fields=True, array_li
 
 
 class Accusation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="doubt"):
-    """Statement that a device has detected cheating by another device.
+    """Statement that accuses another device of cheating.
 
     Attributes:
-        accused: node id of the other device.
+        accused: node id of the accused device.
         why: description of how it cheated.
     """
 
@@ -143,7 +143,7 @@ class Accusation(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
 
 
 class ResultCommitment(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
-    """Statement that commits a device to the value that it holds after a number of sums.
+    """Statement that commits a device to the result that it holds after `slot` sums.
 
     Attributes:
         slot: number of sums.

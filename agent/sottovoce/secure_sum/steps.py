@@ -1,7 +1,7 @@
 """Steps of a round: questions to a member's vault and the vault's answers, all of which are public.
 
-The vault answers Begin with Offer, Join with Sealed, Agree with Ready or Unfit, Mask with Vector, Survive with Stand,
-Reveal with Revealed, and End with Ended.
+The vault answers Begin with Offer, Join with Sealed, Agree with Ready or Unfit, Mask with Vector, Survive with
+SurvivorConfirmation, Reveal with Revealed, and End with Ended.
 """
 
 from typing import Annotated, TypeVar

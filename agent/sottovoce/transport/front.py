@@ -92,7 +92,7 @@ class ConnectionGate:
         """Listen on an address; gRPC must already be listening on its socket.
 
         Raises:
-            OSError: if it is not possible to listen on the address.
+            OSError: if listening on the address fails.
         """
         self._keep_socket_reachable()
         loop = asyncio.get_running_loop()

@@ -52,7 +52,7 @@ class GuardedTransport:
             async with asyncio.timeout(_START_SECONDS):
                 await self._await_guarded("start()", self._inner.start(receive))
         except TimeoutError as error:
-            raise self._plugin.error(f"start() takes longer than {_START_SECONDS:g} s") from error
+            raise self._plugin.error(f"start() did not finish within {_START_SECONDS:g} s") from error
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message; see Transport.deliver."""

@@ -131,7 +131,7 @@ class MultiTransport:
                 return answer
             index = next_index
         raise DeliveryFailed(
-            "timeout", f"peer {peer.id} at {peer.address}: {index} of {split.count} parts arrived in time"
+            "timeout", f"peer {peer.id} at {peer.address}: only {index} of {split.count} parts arrived in time"
         )
 
     async def _handle_received(self, sender: str, raw: bytes | None) -> bytes:

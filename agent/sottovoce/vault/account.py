@@ -88,9 +88,9 @@ def audit_account(account: Account) -> tuple[Spending, Head]:
             "this account's charge chain does not end at its link, because a charge was changed or removed"
         )
     if len({charge.query for charge in account.charges}) != len(account.charges):
-        raise LedgerError("this account charges the same query twice, which a ledger never does")
+        raise LedgerError("this account is invalid: it charges the same query twice")
     if not 0 <= account.releases <= len(account.charges):
-        raise LedgerError("this account reports more releases than charges")
+        raise LedgerError("this account is invalid: it reports more releases than charges")
     spending = Spending(spent.epsilon(), len(account.charges), account.releases)
     if budget.epsilon is not None and (largest := spent.largest_period_epsilon()) > budget.epsilon:
         raise LedgerError(f"this account has spent ε = {largest:g}, which exceeds its budget of {budget.epsilon:g}")
@@ -98,7 +98,7 @@ def audit_account(account: Account) -> tuple[Spending, Head]:
 
 
 def epsilon_history(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
-    """Return pairs of charge count and ε at about `points` evenly spaced counts, from 0 to the current count."""
+    """Return (charge count, ε) pairs at about `points` evenly spaced counts, from 0 to the current count."""
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
     step, spent, history = -(-len(charges) // points) or 1, ChargeTotals(ledger.own_budget, None), [(0, 0.0)]
     for number, (terms, stamp) in enumerate(charges, start=1):

@@ -59,7 +59,7 @@ class TaskSpending:
 
     Attributes:
         epoch: the task's epoch.
-        epsilon: ε that the task has charged to the unit charged most.
+        epsilon: ε that the task has charged to its most-charged unit.
         releases: number of releases made in the task.
     """
 
@@ -96,7 +96,7 @@ class PeriodSpending:
 
     Attributes:
         period: the period, including how long it has lasted.
-        epsilon: ε charged in this period to the unit charged most.
+        epsilon: ε charged in this period to the most-charged unit.
     """
 
     period: Period
@@ -110,7 +110,7 @@ class LimitSpending:
     Attributes:
         span: `month` or `year`.
         limit: largest total ε for one unit in a span.
-        epsilon: ε charged in the current span to the unit charged most.
+        epsilon: ε charged in the current span to the most-charged unit.
         ends: seconds of the vault's running time until the next span begins.
     """
 
@@ -125,7 +125,7 @@ class Spending:
     """The spending according to the ledger.
 
     Attributes:
-        epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite if any release was
+        epsilon: ε charged so far to the most-charged unit, at the budget's δ; infinite if any release was
             noise-free.
         charges: number of releases paid for.
         releases: number of releases made; never more than `charges`.
@@ -134,8 +134,8 @@ class Spending:
         of_period: spending of the current period, if the budget is per period.
         alone: value of `epsilon` if all other devices collude; None if ε does not depend on them.
         of_limits: spending under each of the owner's limits.
-        lasts: seconds until the budget or a limit is spent, at the average rate of spending so far; infinite if nothing
-            was charged, None if it cannot be determined.
+        lasts: seconds until the budget is spent or a limit is reached, at the average rate of spending so far; infinite
+            if nothing was charged, None if it cannot be determined.
     """
 
     epsilon: float

@@ -40,12 +40,12 @@ _CHARGE = b"sottovoce/cell-charge/v1"
 
 @dataclass(frozen=True, slots=True)
 class CellContext:
-    """The parts of a vault that takes part in secure sums.
+    """Components of a vault that takes part in secure sums.
 
     Attributes:
         learner: name of the learner that uses the sums.
         member: the member, with its secrets for the current round.
-        mechanism: bound and noise of this device's part.
+        mechanism: bound and noise of this device's contribution.
         points: length of the point at which a sum is computed.
         raw: computes the rows to clip and sum from the records, at a point float64[points].
         records: the private records.

@@ -55,7 +55,7 @@ device is not in the fleet at present because it is unknown, expired or revoked.
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """The keys that a member uses for masking and sharing; deleted once its part is masked."""
+    """The keys that a member uses for masking and sharing; deleted once its contribution is masked."""
 
     seed: bytes
     mask_key: X25519PrivateKey
@@ -102,7 +102,7 @@ class _Secrets:
 
 
 class CellMember:
-    """One device's member of a cell, which takes part in secure sums on the device's behalf.
+    """The cell member that takes part in secure sums on one device's behalf.
 
     Args:
         owner: the device's node id.
@@ -224,25 +224,26 @@ class CellMember:
             The roster size, and h.
 
         Raises:
-            MessageRefused: if too few members are ready, or this device has already masked its part; nothing changed.
+            MessageRefused: if too few members are ready, or this device has already masked its contribution; nothing
+                changed.
         """
         secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.is_masked:
-            raise _refusal("a part may be masked only once, after this device has agreed on the members")
+            raise _refusal("a vector may be masked only once, after this device has agreed on the members")
         ready = Ready(roster.digest, secrets.h)
         self._check_signed(request.readies, Ready, ready, {roster.owners[index] for index in secrets.members})
         return len(roster), secrets.h
 
     def mask(self, part: NDArray[np.int64], width: int) -> Vector:
-        """Mask this device's part of the sum. Can be called only once per offer.
+        """Mask this device's contribution to the sum. Can be called only once per offer.
 
         Args:
-            part: the clipped part including its share of the noise, already charged.
+            part: the clipped contribution, including its share of the noise, already charged.
             width: bytes per value.
         """
         secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.is_masked:
-            raise _refusal("a part may be masked only once, after this device has agreed on the members")
+            raise _refusal("a vector may be masked only once, after this device has agreed on the members")
         keys = self._keys(secrets)
         secrets.is_masked, secrets.keys = True, None
         vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
@@ -263,7 +264,7 @@ class CellMember:
         secrets, roster = self._secrets_and_roster()
         survivors = request.survivors
         if not secrets.is_masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
-            raise _refusal("this device has not masked its part yet, or some survivors are not members of this round")
+            raise _refusal("this device has not masked its vector yet, or some survivors are not members of this round")
         if secrets.index not in survivors or len(survivors) < self._cell.opening_threshold(len(roster)):
             raise _refusal("there are too few survivors, or they do not include this device")
         stand = SurvivorConfirmation(secrets.h, survivors)
@@ -317,7 +318,7 @@ class CellMember:
     @staticmethod
     def _keys(secrets: _Secrets) -> _Keys:
         if secrets.keys is None:
-            raise _refusal("this device has already masked its part of the round")
+            raise _refusal("this device has already masked its vector in this round")
         return secrets.keys
 
     def _current_secrets(self) -> _Secrets:

@@ -1,4 +1,4 @@
-"""A device's part of a cell's sum: its clipped vector and its share of the noise, on a public grid."""
+"""A device's contribution to a cell's sum: its clipped vector and its share of the noise, on a public grid."""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _MIN_STEPS = 2.0**8  # smallest number of grid steps in a share's σ, and in the
 
 @dataclass(frozen=True, slots=True)
 class CellMechanism:
-    """The bound and noise of one member's part.
+    """The bound and noise of one member's contribution.
 
     Attributes:
         cell: the cell's size limits.
@@ -70,7 +70,7 @@ class CellMechanism:
 
     @property
     def reach(self) -> int:
-        """Largest magnitude of a value in one part before noise, in units, for at most `rows` records."""
+        """Largest magnitude of a value in one contribution before noise, in units, for at most `rows` records."""
         return (math.isqrt(self.clip_squared) + 1) * self.rows
 
     def width(self, members: int) -> int:
@@ -92,14 +92,14 @@ class CellMechanism:
         return gaussian_epsilon(math.sqrt(self.rounds * mu_squared), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
-        """Return this device's part, int64[size]; it must not leave the vault unmasked.
+        """Return this device's contribution, int64[size]; it must not leave the vault unmasked.
 
         Args:
             raw: batches float64[n, P] of the rows to clip and sum; there may be no rows.
             members: number of members in the roster.
             noise: the source of randomness.
         """
-        # Clipping never increases the distance between two parts.
+        # Clipping never increases the distance between two contributions.
         part = np.clip(sum_clipped_rows(self, raw), -self.reach, self.reach)
         if self.sigma == 0:
             return part
@@ -123,7 +123,7 @@ def calibrate_cell(
     Args:
         cell: the cell's size limits.
         sums: number of planned sums; the cell's spare rounds are added.
-        clip: L2 clip norm of one unit's part.
+        clip: L2 clip norm of one unit's contribution.
         size: number of values in a sum.
         epsilon: total ε; None for no noise.
         delta: total δ.
@@ -137,8 +137,8 @@ def calibrate_cell(
     """
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(
-            f"a sum of {size} numbers clipped at {clip:g} is outside the grid's range; set learner.clip to a number "
-            "between 2^-500 and 2^500"
+            f"a sum of vectors with {size} values, clipped at {clip:g}, is outside the grid's range; set learner.clip "
+            "to a number between 2^-500 and 2^500"
         )
     if sums < 1:
         raise PrivacyError("a privacy budget must cover at least one sum; set learner.steps to at least 1")

@@ -126,7 +126,7 @@ class ChargeTotals:
         return None if paying is None else overlap(units, paying)
 
     def epsilon(self, units: Units = EVERY) -> float:
-        """Return the total ε of the most charged of these units, in the ledger's own terms."""
+        """Return the total ε of the most-charged unit among these, in the ledger's own terms."""
         return self._all.epsilon(units)
 
     def epsilon_alone(self) -> float | None:
@@ -142,7 +142,7 @@ class ChargeTotals:
         return max(self._largest_earlier_epsilon, self.period_epsilon())
 
     def task_epsilon(self) -> float:
-        """Return ε of the unit charged most in the current task, in the task's terms; 0 outside a task."""
+        """Return ε of the most-charged unit in the current task, in the task's terms; 0 outside a task."""
         return 0.0 if self._task is None else self._task.epsilon()
 
     def renew(self, limit: Limit, now: float) -> None:
@@ -174,7 +174,7 @@ class ChargeTotals:
         )
 
     def seconds_until_spent(self, now: float, period_seconds: float) -> float | None:
-        """Return the seconds until the budget or a limit is spent, at the average rate of spending so far.
+        """Return the seconds until the budget is spent or a limit is reached, at the average rate of spending so far.
 
         Args:
             now: seconds of the vault's running time.

@@ -103,7 +103,7 @@ ClippedSum = DiscreteGaussian | Exact
 def clipped_sum_mu(epsilon: float, delta: float, neighbouring: str) -> float:
     """Return the total μ that a budget allows for sums of contributions of norm at most 1.
 
-    K sums with noise of standard deviation √K/μ per number use up the budget. Replacing a contribution moves a sum
+    K sums with noise of standard deviation √K/μ per coordinate use up the budget. Replacing a contribution moves a sum
     twice as far as adding one, so μ is half as large.
     """
     return gaussian_mu(epsilon, delta) / DISTANCES[neighbouring]
@@ -140,8 +140,8 @@ def calibrate(
         raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(
-            f"a sum of {size} numbers clipped at {clip:g} is outside the grid's range; set learner.clip to a number "
-            "between 2^-500 and 2^500"
+            f"a sum of vectors with {size} values, clipped at {clip:g}, is outside the grid's range; set learner.clip "
+            "to a number between 2^-500 and 2^500"
         )
     excess = PrivacyError(
         f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid allows; "

@@ -1,7 +1,7 @@
 """The vault's two clocks: its total running time, and the last day that has ended.
 
-The running time, which is the only clock for budgets over months and years, is the machine's uptime while the vault
-runs, summed over all runs. It only increases and cannot be set. A jump of the calendar clock therefore neither renews a
+Running time is the machine's uptime while the vault runs, summed over all runs. It is the only clock for monthly and
+yearly budgets, it only increases, and it cannot be set. A jump of the calendar clock therefore neither renews a
 budget nor blocks it, and a device that is switched off does not get closer to its next budget.
 
 The last day that has ended comes from a wall clock that is trusted only while it is steady. If the vault trusted a

@@ -39,7 +39,7 @@ def build(
         terms: terms of all future queries.
         ledger: the ledger, open for charging.
         noise: the source of randomness.
-        observer: observer of a simulation, whose noise is seeded.
+        observer: receives a simulation's intermediate results; requires seeded noise.
         growing_records: the source of `records`, if it grows window by window; the unit is then a window or the device.
         closed_reason: see VaultContext.
         verify_signature: see VaultContext.

@@ -41,7 +41,7 @@ def gradient_guarantee(
     Args:
         budget: the budget.
         mechanism: mechanism of every release.
-        clip: L2 clip norm of one unit's part; None if nothing is clipped.
+        clip: L2 clip norm of one unit's contribution; None if nothing is clipped.
         sampling: how the records in a sum are chosen: `full`, `poisson` or `blocks`.
     """
     batches, composition = _BATCHES[sampling]

@@ -1,4 +1,4 @@
-"""Exact draws computed from uniform real numbers, although every computation has finite precision.
+"""Exact draws from uniform real numbers, computed in finite precision.
 
 A draw is a program that reads uniform real numbers from a tape and makes decisions: accept or reject, round down or up.
 The program computes with the first bits of these numbers, in decimal arithmetic. Every computed value lies within a
@@ -62,7 +62,7 @@ class Tape:
         return number < threshold
 
     def divisor(self, number: Decimal) -> Decimal:
-        """Return a non-negative number if it is large enough to be a divisor or the argument of a root or logarithm.
+        """Return the non-negative `number` if it is safely above 0: a divisor, or the argument of a root or logarithm.
 
         Otherwise, raise Undecided.
         """

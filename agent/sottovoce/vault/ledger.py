@@ -102,7 +102,7 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, owner: str, budget: Budget, connection: sqlite3.Connection | None = None) -> Self:
-        """Return a ledger for a simulated device, which exists only as long as the object. Its key never changes.
+        """Return an in-memory ledger for a simulated device, which lasts only as long as the object. Its key is fixed.
 
         Args:
             owner: the device's node id.
@@ -258,7 +258,7 @@ class Ledger:
                 "SELECT number, link FROM charge WHERE query = ?", (self._query_key(query),)
             ).fetchone()
             if row is None:
-                raise LedgerError("a release was about to be stored without its charge, so nothing has left the device")
+                raise LedgerError("a release without a charge was not stored, and nothing has left the device")
             digest = release_digest(row[1], release.exponent, release.value, release.simulated)
             connection.execute(
                 "INSERT INTO release VALUES (?, ?, ?, ?, ?)",
@@ -394,7 +394,7 @@ class Ledger:
             self._spent.check(event, mandate.budget)
 
     def take_up(self, mandate: Mandate) -> None:
-        """Accept this task durably; all further charges are for it rather than for an earlier task.
+        """Durably accept this task; all later charges belong to it.
 
         Raises:
             LedgerError: if the task's epoch is not above all earlier epochs, or if the ledger file cannot be written.

@@ -1,4 +1,4 @@
-"""Checks of a ledger's owner and budget, which must match the agent's before it starts."""
+"""Startup checks that the ledger exists and that its owner and budget match the agent's."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def check_budget(path: Path, ledger_budget: Budget, configured: Budget) -> None:
 
 
 def _remedy(ledger_budget: Budget, configured: Budget) -> str:
-    """Return a remedy that never promises less than the configuration does."""
+    """Return a remedy that never weakens the configured guarantee."""
     if ledger_budget.is_at_least_as_strict_as(configured):
         return "set the ledger's values under [privacy]"
     return (

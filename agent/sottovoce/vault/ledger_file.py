@@ -1,4 +1,4 @@
-"""The ledger file: its schema, its lock, and errors that specify the file and the remedy."""
+"""The ledger file: its schema, its lock, and errors that name the file and suggest a remedy."""
 
 import errno
 import fcntl
@@ -143,7 +143,7 @@ def upgrade(path: Path) -> None:
         LedgerError: if a file from version 0.1 contains charges for single records. Such charges identify records by
             their position in the data file, so these records can no longer be identified.
     """
-    with closing(connect(path, "ro")) as reader:  # leaves any other file unchanged, to the byte
+    with closing(connect(path, "ro")) as reader:  # leaves any other file unchanged, byte for byte
         if reader.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
             return
         version = reader.execute("PRAGMA user_version").fetchone()[0]
@@ -181,7 +181,9 @@ def _version_message(version: int) -> str:
 
 
 def acquire_lock(path: Path) -> int:
-    """Lock the ledger and return the lock's descriptor. The lock is a separate file, because SQLite locks the ledger's.
+    """Lock the ledger and return the lock's descriptor.
+
+    The lock is a separate file, because SQLite uses its own locks on the ledger file.
 
     Raises:
         LedgerError: if another process has locked the ledger.
@@ -284,7 +286,7 @@ def is_log_missing(path: Path) -> bool:
 
 @contextmanager
 def translate_errors(path: Path | None = None) -> Iterator[None]:
-    """Translate errors from SQLite and the file system into an error that specifies the ledger and the remedy."""
+    """Translate errors from SQLite and the file system into an error that names the ledger and suggests a remedy."""
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeError) as error:  # a corrupt name in the schema may not be valid text
@@ -324,6 +326,6 @@ def check_log_present(path: Path | None) -> None:
         raise LedgerError(
             f"{path}: the ledger's log, {path.name}-wal, was removed while it contained charges that are stored "
             "nowhere else: nothing was released. Remedy: if an agent has the ledger open, stop the agent with SIGTERM, "
-            "because it still has the log and copies it into the ledger. Otherwise, restore that very file; without "
+            "because it still has the log and copies it into the ledger. Otherwise, restore that exact file; without "
             "it, this identity can never release anything again, and a new device has to join"
         )

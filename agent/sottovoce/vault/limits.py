@@ -114,7 +114,7 @@ class Periods:
         return Period(self.number, self.elapsed, self._min_seconds, waiting)
 
     def is_due(self, mandate: Mandate | None) -> bool:
-        """Return whether the next period may open: enough time has passed, and the fleet has ordered it."""
+        """Return whether the next period may open: enough time has passed, and the fleet's task calls for it."""
         period = self.current_period(mandate)
         return period is not None and period.waiting and period.elapsed >= period.least
 

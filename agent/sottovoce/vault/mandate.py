@@ -43,7 +43,7 @@ def promise_from_budget(budget: Budget) -> Promise:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The stamp of a charge.
+    """A parsed stamp: the task, promise and period of a charge.
 
     Attributes:
         epoch: epoch of the fleet's task for which the charge was made; 0 before the first task.

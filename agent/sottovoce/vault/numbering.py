@@ -4,14 +4,14 @@ A number is durable and does not depend on the record's position in the file at 
 
 - **Hashed** (`number_by_hash`): the number is a keyed hash of the record, one of 2³² (`SPACE`). It depends only on that
   record: adding, removing or replacing one record does not change the numbers of the other records. Equal records
-  share a number and therefore pay for each other. Records may be added, removed, reordered or edited between starts; an
-  edited record counts as a different record.
+  share a number and are therefore charged together. Records may be added, removed, reordered or edited between starts;
+  an edited record counts as a different record.
 - **Enrolled** (`enrol_records`), for programs that reveal the number of records or need batches of a fixed size: a
   record's number is its position in the file at the task's first start. The ledger stores these records, and later
   files are not read, because the vault could not determine which of two equal records was removed, and the difference
   would be visible (docs/decisions/0043-enrolled-records.md).
 
-A ledger uses only one of these methods; otherwise, there would be no rule for the cost of each record. After a signed
+A ledger uses only one of these methods; otherwise, each record's cost would be undefined. After a signed
 task changes the learner, each record is charged as much as any record was before.
 """
 
@@ -30,8 +30,8 @@ from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.record_numbers import EnrolledRecords
 
 SPACE = 2**32
-"""Size of the number space under add-remove. Two records share a number by chance with probability 2⁻³² and then pay
-for each other."""
+"""Size of the number space under add-remove. Two records share a number by chance with probability 2⁻³² and are then
+charged together."""
 
 
 def number_by_hash(records: Records, ledger: Ledger) -> Records:

@@ -99,4 +99,4 @@ def read_policy(path: Path | None) -> Policy:
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         keys = ", ".join(Policy.__struct_fields__)
-        raise ConfigError(f"vault.policy: {path}: {error}; the keys of a policy are {keys}") from error
+        raise ConfigError(f"vault.policy: {path}: {error}; valid policy keys are {keys}") from error

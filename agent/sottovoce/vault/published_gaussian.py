@@ -1,8 +1,8 @@
 """Noise and clipping exactly as printed in papers, for reproducing their algorithms.
 
 Every such release is charged as infinite: the scale may depend on the records, clipping may be missing or applied once
-to a whole batch, or the printed ε may cover only one round. The privacy statement of the terms that use this noise
-gives the papers' claims and the errors in them.
+to a whole batch, or the printed ε may cover only one round. For the papers' claims and their errors, see the
+privacy statement of the terms that use this noise.
 """
 
 import math

@@ -32,7 +32,7 @@ def calibrate_sampled(
     of: int,
     sum_error: float | None = None,
 ) -> tuple[DiscreteGaussian, SampledGaussian]:
-    """Return nearly the least noise for which `releases` sums over Poisson batches cost at most (epsilon, delta).
+    """Return a mechanism with nearly the least noise for which `releases` Poisson sums cost at most (epsilon, delta).
 
     Args:
         clip: per-record L2 clip norm C.
@@ -61,8 +61,8 @@ def calibrate_sampled(
         raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
     if size < 1 or not 2.0**-500 < clip < 2.0**500:
         raise PrivacyError(
-            f"a sum of {size} numbers clipped at {clip:g} is outside the grid's range; set learner.clip to a number "
-            "between 2^-500 and 2^500"
+            f"a sum of vectors with {size} values, clipped at {clip:g}, is outside the grid's range; set learner.clip "
+            "to a number between 2^-500 and 2^500"
         )
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
     multiplier = min_multiplier(releases, epsilon, delta, relation, batch, of)

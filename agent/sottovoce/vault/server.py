@@ -101,10 +101,10 @@ class VaultServer:
             every: interval in seconds; None if `alive` is never called.
 
         Returns:
-            Whether a task was accepted, for which another vault must answer.
+            True if a task was accepted, under which a new vault must answer.
 
         Raises:
-            MemoryError: if memory is short; the question was not answered, and its caller asks again.
+            MemoryError: if memory runs out; the question was not answered, and the caller will repeat it.
         """
         admission = Admission(listener, self._served.user, self._turn_away, self._log_refused_connection)
         with admission.open(), selectors.DefaultSelector() as selector:
@@ -161,7 +161,7 @@ class VaultServer:
             return Failed(kind.__name__, str(error))
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001 - a bug must not end the vault, and its text must not leave it
+        except Exception as error:  # noqa: BLE001 - a bug must not stop the vault, and its message must not leave it
             self._log_event("question-failed", f"defect={type(error).__name__}")
             return Failed("InternalError", "because of a bug, the vault could not answer this query; please report it")
 

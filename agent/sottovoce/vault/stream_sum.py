@@ -58,7 +58,7 @@ def calibrate_stream(
     delta: float,
     neighbouring: str,
 ) -> StreamSum:
-    """Return the mechanism with the least noise for which a window pays at most (epsilon, delta) for all releases.
+    """Return the mechanism with the least noise for which all releases cost a window at most (epsilon, delta).
 
     Args:
         clip: L2 clip norm of a window's total.

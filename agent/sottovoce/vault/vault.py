@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VaultContext:
-    """The parts of a vault.
+    """The components of a vault.
 
     Attributes:
         records: the private records.
@@ -50,7 +50,7 @@ class VaultContext:
         noise: the source of randomness.
         statement: the guarantee of the whole run.
         lifetime: total charges to one unit, as a count per event; empty if there is no guarantee.
-        observer: observer of a simulation; None on a device.
+        observer: receives a simulation's intermediate results; None on a device.
         growing_records: the source of `records`, if it grows; in that case, `records` are the initial ones.
         closed_reason: returns the reason why releases have stopped, which does not depend on the records, or None while
             releases are possible.
@@ -246,7 +246,7 @@ class Vault:
             self._context.ledger.close()
 
     def _closed_reason(self) -> str | None:
-        """Return the reason why releases are not possible at present, or None if they are."""
+        """Return why releases are currently not possible, or None if they are."""
         growing_records = self._context.growing_records
         return (
             self._ended_reason

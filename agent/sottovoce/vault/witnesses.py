@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A witness: a peer that receives every new position of the ledger and is asked for the latest one at every start.
+    """A peer that receives every new position of the ledger and is asked for the latest one at every start.
 
     Attributes:
         node: the witness's node id.
@@ -21,12 +21,12 @@ class Witness:
 
 
 def encode_witnesses(witnesses: tuple[Witness, ...]) -> str:
-    """Encode witnesses in the form in which the ledger stores them."""
+    """Encode witnesses as the ledger stores them."""
     return json.dumps([[witness.node, *witness.endpoints] for witness in witnesses], separators=(",", ":"))
 
 
 def parse_witnesses(text: str) -> tuple[Witness, ...]:
-    """Parse witnesses from the form in which the ledger stores them; see `encode_witnesses`.
+    """Parse witnesses as the ledger stores them; see `encode_witnesses`.
 
     Raises:
         ValueError: if the text is not in this form.

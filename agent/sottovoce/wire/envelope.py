@@ -1,4 +1,4 @@
-"""Envelopes, each of which carries one signed message from one device to another on any transport.
+"""Envelopes: each carries one signed message from one device to another, over any transport.
 
 The signature covers the domain string and all fields of the envelope except the signature itself, the sender's key,
 which must match the signed node id, and the ledger heads, which are signed separately. Each field is preceded by its
@@ -87,7 +87,7 @@ def seal(
 
 
 def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
-    """Verify an envelope.
+    """Verify an envelope, and return its content.
 
     Args:
         raw: the received bytes.

@@ -87,7 +87,7 @@ class SignedHead:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """An exchange of ledger heads: a question to a peer, or its answer.
+    """One message in an exchange of ledger heads: a request to a peer, or its answer.
 
     Attributes:
         head: the sender's head; None in an answer.
@@ -99,7 +99,7 @@ class Heads:
 
 
 def encode_heads(heads: Heads) -> bytes:
-    """Encode a question, as a payload of type `LEDGER_HEAD`, or an answer."""
+    """Encode a request, as a payload of type `LEDGER_HEAD`, or an answer."""
     message = ledger_head_pb2.LedgerHeads()
     if heads.head is not None:
         message.head.CopyFrom(_encode(heads.head))
@@ -109,7 +109,7 @@ def encode_heads(heads: Heads) -> bytes:
 
 
 def decode_heads(payload: bytes) -> Heads:
-    """Decode a question or an answer without verifying signatures.
+    """Decode a request or an answer without verifying signatures.
 
     Raises:
         MessageRefused: for `size`, `malformed` (not a valid protobuf message, or not in canonical form) or `head`.

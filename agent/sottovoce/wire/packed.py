@@ -20,7 +20,7 @@ _ROWS = 2**16  # numbers packed at a time; a multiple of 8, so each part fills w
 
 @dataclass(frozen=True, slots=True)
 class PackedIntegers:
-    """Packed integers.
+    """Losslessly packed integers, with the parameters needed to unpack them.
 
     Attributes:
         size: number of values.
@@ -71,7 +71,7 @@ def pack(numbers: NDArray[np.int64]) -> PackedIntegers:
 
 
 def unpack(packed: PackedIntegers) -> NDArray[np.int64]:
-    """Return the numbers, int64[P].
+    """Unpack integers into an array, int64[P].
 
     Raises:
         MessageRefused: for `shape` (no numbers, or too many) or `malformed` (the width, the shift or the data is not

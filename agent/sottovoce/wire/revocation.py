@@ -120,7 +120,7 @@ def decode_list(raw: bytes) -> RevocationList:
 
 
 def encode_revocations(revocations: Revocations) -> bytes:
-    """Encode a question, as a payload of type `REVOCATIONS`, or an answer."""
+    """Encode a request, as a payload of type `REVOCATIONS`, or an answer."""
     message = revocation_pb2.Revocations(version=revocations.version)
     if revocations.document is not None:
         message.list.CopyFrom(_encode(revocations.document))
@@ -128,7 +128,7 @@ def encode_revocations(revocations: Revocations) -> bytes:
 
 
 def decode_revocations(payload: bytes) -> Revocations:
-    """Decode a question or an answer without verifying signatures.
+    """Decode a request or an answer without verifying signatures.
 
     Raises:
         MessageRefused: see `decode_list`.

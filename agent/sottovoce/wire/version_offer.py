@@ -8,11 +8,11 @@ Document = TypeVar("Document")
 
 @dataclass(frozen=True)  # without slots, since Python 3.11 cannot instantiate a slotted generic class through an alias
 class VersionOffer(Generic[Document]):
-    """A question about document versions, or the answer to one.
+    """A request to compare document versions, or the answer to one.
 
     Attributes:
         version: version of the sender's document; 0 if the sender has none.
-        document: the document, if the sender believes that the recipient has an older version.
+        document: the document if, as far as the sender knows, the recipient has an older version; otherwise None.
     """
 
     version: int

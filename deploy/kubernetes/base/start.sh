@@ -2,7 +2,7 @@
 set -eu
 state=/var/lib/sottovoce/device
 if [ ! -e "$state" ]; then
-    cp "/bundles/${POD%%.*}" /tmp/bundle  # joining leaves a note in its place, and a secret cannot be written
+    cp "/bundles/${POD%%.*}" /tmp/bundle  # joining replaces the bundle with a note, but secrets are read-only
     sottovoce fleet join --bundle /tmp/bundle --state "$state" --epsilon "$EPSILON" --delta "$DELTA"
     rm /tmp/bundle
 fi

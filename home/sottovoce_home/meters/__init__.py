@@ -1,4 +1,4 @@
-"""Meters, which reduce the messages of a home's broker to windows of energy."""
+"""Meters, which reduce messages from a home's broker to energy windows."""
 
 from sottovoce_home.meters.meter import Arrival, Meter
 from sottovoce_home.meters.payload import MAX_PAYLOAD_BYTES

@@ -1,4 +1,4 @@
-"""Guards that check each reading before it is accepted, each against one kind of wrong reading."""
+"""Guards that check each reading before it is accepted; each guard refuses one kind of wrong reading."""
 
 from sottovoce.errors import MessageRefused
 
@@ -85,24 +85,24 @@ class OrderGuard:
             MessageRefused: if the reading is a duplicate or late.
         """
         if measured <= self.last:
-            raise MessageRefused("not-newer", "measured no later than the previous reading; it is a duplicate or late")
+            raise MessageRefused("not-newer", "the reading is not newer than the last one; it is a duplicate or late")
         self.last = measured
 
 
 class CounterGuard:
-    """Guard that limits how fast a counter rises to the largest plausible power; a net counter may fall at that rate.
+    """Guard that limits a counter's rate of increase to the largest plausible power; a net counter may fall as fast.
 
     A value that does not continue the previous one is refused until three consecutive values continue one another. Then
     a new count begins, because the meter was reset or replaced or its register overflowed; the energy in between is
     missing.
 
-    After a start, meters report 0 until they have recovered their count. Therefore, a counter that is the only one of
-    its meter begins with its first value above 0. One of several tariffs may really be 0, and so may a net count.
+    After a start, meters report 0 until they have recovered their count. Therefore, a meter's only counter begins
+    with its first value above 0. One of several tariff counters may really be 0, and so may a net counter.
 
     Args:
         max_watts: largest plausible power, in W.
         resolution: smallest step of the counter, in Wh.
-        is_only_counter: whether the counter is the only one of its meter.
+        is_only_counter: whether this is the meter's only counter.
         net: whether the counter falls while energy is exported.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Meters, which turn messages into finished windows and store only the last readings, in memory."""
+"""Meters, which turn messages into finished windows and keep only the latest readings, in memory."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -134,7 +134,7 @@ class ClockSetBack(MessageRefused):
 
 
 class _ValueReader:
-    """One of the values that are summed to a meter's value.
+    """A reader for one of the values whose sum is a meter's reading.
 
     Attributes:
         value: declaration of where to find the value.

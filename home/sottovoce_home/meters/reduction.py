@@ -1,4 +1,4 @@
-"""Convert readings to windows of energy between two known edges. A window with an unknown edge is left out."""
+"""Conversion of readings to energy windows; a window is omitted if the counter value at either edge is unknown."""
 
 _HOUR = 3600.0
 

@@ -27,8 +27,8 @@ class Source:
         meter: name of the meter on this device, which is the only attribute that is stored or logged.
         counter: whether the values are energies; otherwise they are powers.
         json: whether payloads are JSON; otherwise each payload is one number.
-        factor: number of Wh, or of W for powers, in one unit of a value.
-        values: values that are summed to the meter's value.
+        factor: factor that converts a value to Wh, or to W for powers.
+        values: values whose sum is the meter's reading.
         identity: value at `identity_path` in the meter's own messages.
         identity_path: path of the meter's identity; empty if messages have none.
         time_path: path of the measurement time; empty if the arrival time is used.

@@ -78,7 +78,7 @@ class FittedModels:
 
 
 class SumModels:
-    """Access to ridge models fitted to each device's mean of sums, for only the first few devices.
+    """Access to ridge models, each fitted to a device's mean of mixed sums; only for the first few devices.
 
     Args:
         state: provides each device's mixing weights.

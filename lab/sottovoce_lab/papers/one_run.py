@@ -1,6 +1,6 @@
 """Execute one experiment run in this process: agents on a virtual clock, arrays, or a walk over perturbed records.
 
-Seven keys are added to those of a run. `engine` may also be `arrays`. `prepare` fits a transform to all training
+Seven keys extend those of an ordinary run. `engine` may also be `arrays`. `prepare` fits a transform to all training
 records, as in the papers, without charging any ε for it. `updates` is the length of a walk. `solver` is the method
 that separates two-dimensional records. `points` is the number of points on a curve. `test_records` limits the size of
 the test set. `gradient_norm = true` adds a measurement of the gradient norm.

@@ -50,7 +50,7 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The part of an experiment that is computed.
+    """How much of an experiment is computed: its seeds, axis values, panels and series.
 
     Attributes:
         seeds: the number of seeds, 0 … seeds-1; every series uses the same seeds, so differences are paired.
@@ -157,7 +157,7 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Reading(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Our reading of a point that a paper leaves open, and the effect of another reading if it was measured."""
+    """Our interpretation of an ambiguous point in a paper, and the effect of an alternative, if measured."""
 
     reading: str
     effect: str = "not measured"

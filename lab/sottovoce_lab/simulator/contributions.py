@@ -1,7 +1,7 @@
 """Invariant for contributions: stored ones never get older, and only releases change a sum (decision 36).
 
-While a device is up, the contribution that it stores for an owner always has the most steps among all that it has ever
-stored for this owner. The device's own sum changes only by the contribution of each of its releases.
+While a device is up, its stored contribution from an owner always has the highest step count of all contributions that
+it has ever stored from that owner. The device's own sum changes only by the contribution of each of its releases.
 """
 
 from collections.abc import Sequence

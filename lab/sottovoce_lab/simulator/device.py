@@ -54,5 +54,5 @@ class Device:
 
     @property
     def permitted_peers(self) -> tuple[str, ...]:
-        """The peers that the device may send to, because it does not know of their revocation."""
+        """The peers that the device may send to: all except those that it knows are revoked."""
         return tuple(peer for peer in self.peers if peer not in self.revoked_ids)

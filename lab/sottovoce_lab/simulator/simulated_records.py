@@ -1,4 +1,4 @@
-"""Record releases for simulators, with the same laws in ordinary floats, for many rows at a time; not for devices.
+"""Simulate record releases in ordinary floats, with the same distributions, for many rows at a time; not for devices.
 
 The low bits of a float reveal the noise that was added to it, and the generator is seeded, so this noise
 protects no one.

@@ -46,7 +46,7 @@ def create_files(template: str, directory: Path) -> list[Path]:
 
 
 def _replacements(source: Path, name: str) -> dict[str, str]:
-    """Return the words of a template that must be replaced, with their replacements."""
+    """Map each placeholder name in a template to the user's own name."""
     if not (source / "pyproject.toml").exists():
         return {}
     (module,) = (path.stem for path in source.glob("*.py"))

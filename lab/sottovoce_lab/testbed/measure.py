@@ -38,7 +38,7 @@ class Errors:
         rmse_clip: the noise-free error, which comes from clipping and from omitted harmonics.
         rmse_prior: the RMSE of the public prior alone, or of zeros without a prior, as achieved by a fleet that sends
             nothing.
-        mean_size: the mean absolute value of the numbers in the true mean, as a scale for all other attributes.
+        mean_size: the mean absolute value of the true mean's coordinates, as a scale for all other attributes.
     """
 
     loss_mean: float

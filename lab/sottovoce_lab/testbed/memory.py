@@ -40,7 +40,7 @@ MAX_POINTS = 200
 
 
 class Weather:
-    """Faults that `--fault` cannot express. This base class has none, and subclasses add some.
+    """Agent faults that `--fault` cannot express. This base class adds none; subclasses add some.
 
     Attributes:
         needs_identities: whether agents have keys and certificates even if the faults do not need them.
@@ -72,7 +72,7 @@ class Clock:
         self._period = period
 
     def days(self) -> float:
-        """Return the number of cycles since the start, where a cycle is a day on wall clocks."""
+        """Return the number of cycles since the start, each of which counts as one day on wall clocks."""
         return 0.0 if self.simulation is None else self.simulation.now / self._period
 
 

@@ -1,4 +1,4 @@
-"""Publish the progress of a running testbed with processes: its agents' accuracy."""
+"""Publish the agents' accuracy while a testbed of processes is running."""
 
 import json
 from pathlib import Path

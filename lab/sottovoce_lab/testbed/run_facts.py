@@ -1,4 +1,4 @@
-"""Parts of a report that both kinds of testbed share."""
+"""Report sections and warnings shared by testbeds in one process and in several."""
 
 from dataclasses import asdict
 from typing import Any

@@ -27,7 +27,7 @@ def _cells() -> Any:
 ALGORITHMS = by_name(
     Algorithm(
         settings=AverageSettings,
-        releases="shares of a mean, after one noisy vector of this device",
+        releases="shares of a mean that includes one noisy vector from this device",
         parts=_parts,
         models=("mean",),
         unit="device",

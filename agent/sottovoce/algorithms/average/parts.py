@@ -59,17 +59,18 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
     """
     if learner.prior and len(learner.prior) != size:
         raise ConfigError(
-            f"learner.prior: {len(learner.prior)} values do not fit vectors of {size} numbers: set one value per number"
+            f"learner.prior: {len(learner.prior)} values are set, but vectors have {size} elements: set one value per "
+            "element"
         )
     if learner.harmonics is not None and 2 * learner.harmonics >= size:
         raise ConfigError(
-            f"learner.harmonics: a vector of {size} numbers has at most {(size - 1) // 2} harmonics: set fewer"
+            f"learner.harmonics: a vector with {size} elements has at most {(size - 1) // 2} harmonics: set fewer"
         )
     return Profile(size, learner.clip, learner.prior, learner.harmonics, learner.shape_clip)
 
 
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
-    """Return facts about the noise. With secure sums, assume the smallest round, where each device adds most."""
+    """Return noise facts. With secure sums, assume the smallest round, in which each device adds the most noise."""
     members = 1 if config.cell is None else config.cell.least
     return {"noise_deviation": terms.deviation(required_budget(config), members), "clip": terms.profile.bound}
 

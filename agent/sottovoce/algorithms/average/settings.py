@@ -24,8 +24,8 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
     harmonics: Annotated[
         Annotated[int, Meta(ge=1, le=500_000)] | None,
         Meta(
-            description="release only the level and this number of frequencies of the vector, a total of 1 + 2 × "
-            "harmonics numbers; by default all numbers"
+            description="release only the vector's level and this many of its frequencies, 1 + 2 × harmonics "
+            "coefficients in total; by default the whole vector"
         ),
     ] = None
     shape_clip: Annotated[

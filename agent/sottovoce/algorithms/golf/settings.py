@@ -78,5 +78,5 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
 
     @property
     def is_unproved(self) -> bool:
-        """Whether ε is unproved, as it also is for a mechanism from another package."""
+        """Whether ε lacks a proof, which is also the case for a mechanism from another package."""
         return super().is_unproved or self.perturbation not in _PERTURBATIONS

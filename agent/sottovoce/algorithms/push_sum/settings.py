@@ -98,7 +98,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
             raise invalid_key("clipping", f"a few dishonest devices could distort the shared threshold; {remedy}")
 
     def with_defaults(self, *, follows: bool) -> Self:
-        """Return the settings with a mixing: pairwise for a feed, which has no last step, and contributions if not.
+        """Return the settings with the default mixing: pairwise for a feed, which has no last step, else contributions.
 
         See LearnerSettings.with_defaults.
         """

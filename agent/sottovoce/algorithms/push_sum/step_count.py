@@ -1,4 +1,4 @@
-"""Number of private steps of push-sum learners, and the step-size limits that determine it."""
+"""How many private steps a push-sum learner takes, and the step-size limits that determine this number."""
 
 import math
 
@@ -12,7 +12,7 @@ from sottovoce.vault import clipped_sum_mu
 MAX_CONTRIBUTIONS_STEP_FACTOR = 8.0
 """Largest step size of contributions, whose mean is bounded, in default step sizes."""
 CONTRIBUTIONS_NOISE_DISTANCE = 150.0
-"""Distance by which noise may move a model of contributions; longer than for push-sum, because steps shrink more."""
+"""Distance by which noise may move a contributions model; longer than for push-sum, because steps shrink more."""
 _MAX_STEPS = 144
 _DEFAULT_BUDGET = (2.0, 1e-5)
 

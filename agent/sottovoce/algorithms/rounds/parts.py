@@ -116,7 +116,7 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
 
 
 def _check_public(spec: str | None, rule: str) -> None:
-    """Check, before reading any, that public records to score models on are configured and exist.
+    """Check that public records for scoring models are configured and exist, without reading them.
 
     Raises:
         ConfigError: if no public records are configured, or their specification is invalid.

@@ -33,7 +33,7 @@ def _do_nothing(config: AgentConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The rule for an algorithm in rounds.
+    """The factory, gradient limit and configuration check for an algorithm in rounds.
 
     Attributes:
         create: creates the algorithm for a round from the configuration, the kernel, and the public records to score

@@ -90,8 +90,8 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
 def batch_size(config: AgentConfig) -> int:
     """Return the batch size b: as configured, else 50 as in the paper, or the best size for sound sums.
 
-    Without replacement, the best size is the number of all records. With replacement, it is all of them, half or a
-    third, depending on how many thousands of records there are.
+    Without replacement, the best batch contains all records. With replacement, it contains all, half or a third of
+    them, depending on how many thousand records there are.
     """
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
@@ -114,13 +114,13 @@ def _passes(config: AgentConfig) -> int:
 
 
 def _records(config: AgentConfig) -> int:
-    """Return the public number of a device's records, rounded down for chains, which consist of actual records."""
+    """Return a device's public record count, rounded down for chains, which consist of actual records."""
     expected = config.data.expected_records
     return round(expected) if _query_kind(config) == "gradient" else int(expected)
 
 
 def theorem_slope(config: AgentConfig) -> float:
-    """Return a from Theorem 4, which is half the fraction of global steps."""
+    """Return Theorem 4's constant a, which is half the fraction of global steps."""
     return 0.5 / _period(config)
 
 

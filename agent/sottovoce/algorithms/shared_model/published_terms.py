@@ -53,7 +53,7 @@ def published_step_sizes(config: AgentConfig, slope: float) -> StepSizes:
 
 
 def visits(records: int, batch: int) -> int:
-    """Return the number of turns with replacement that sample five times as many records as there are."""
+    """Return the number of turns in which sampling with replacement draws five times as many records as there are."""
     return max(1, -(-_VISITS * records // batch))
 
 

@@ -28,7 +28,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
     Args:
         path: path of the store.
         options: `task`; `meter`, one of the store's meters, by default all of them except the exports of net meters;
-            `test`, the fraction of days at the end that is held out for measuring, by default none.
+            `test`, the fraction of days, taken from the end, to hold out for evaluation, by default none.
 
     Raises:
         DataError: if the store or meter does not exist, or its windows cannot be combined into half hours.

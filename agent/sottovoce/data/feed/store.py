@@ -30,7 +30,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """Windows of several meters, side by side.
+    """Windows of several meters, one row per meter.
 
     Attributes:
         meters: meter names, in row order.

@@ -5,7 +5,7 @@ Xavier" is taken to mean layers of units: two matrices with biases that start at
 affine in the state. All values are float64.
 
 The controller's state is computed from noise-free losses and noise-free local models, and its decisions are visible.
-Anyone who sees them learns about records, with no bound on how much. Use it only to run or trace the algorithm as
+Anyone who sees them may learn an unbounded amount about the records. Use it only to run or trace the algorithm as
 published.
 """
 

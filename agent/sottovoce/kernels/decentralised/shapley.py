@@ -106,7 +106,7 @@ def exact(worth: Worth, players: int) -> NDArray[np.float64]:
 def monte_carlo(
     worth: Worth, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Run Algorithm 2, which averages each player's gain on arrival over random orders of arrival.
+    """Estimate Shapley values by Algorithm 2, which averages each player's gain on arrival over random arrival orders.
 
     Args:
         worth: v, called once with all coalitions that occur.
@@ -255,8 +255,8 @@ class _LayeredWorth:
 def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return π_j = max(cos(g_j, ḡ), 0)/Σ, where ḡ is the mean gradient.
 
-    All gradients contribute equally to the mean, so the weights approach equal weights, which average noise best, as
-    noise drowns out the gradients' directions.
+    As noise drowns out the gradients' directions, the weights approach equal weights, which average noise best, because
+    all gradients contribute equally to the mean.
 
     Args:
         gradients: float64[n,P], the noisy gradients in a neighbourhood, including the agent's own.

@@ -1,4 +1,4 @@
-"""ONNX Runtime without telemetry, and sessions for one graph that is checked against its description and run in chunks.
+"""Import ONNX Runtime without telemetry, and run graphs, checked against their descriptions, on chunks of examples.
 
 Since version 1.29, ONNX Runtime builds write a device identifier to the home directory and report usage to the vendor,
 unless the environment disables this before the module is first imported.
@@ -50,7 +50,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 _SILENT = 4  # log only fatal errors; other errors are raised, and log output may reveal record values
-_REMEDY = "build it with `sottovoce model build`"
+_REMEDY = "build the graph file with `sottovoce model build`"
 _Shape = tuple[int | None, ...]  # None means the number of examples
 
 

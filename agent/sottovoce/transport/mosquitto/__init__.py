@@ -31,7 +31,7 @@ def write_broker(
     user: str | None = None,
     home: Path | None = None,
 ) -> Path:
-    """Write all files that a Mosquitto broker for this fleet needs to a private directory.
+    """Write all files for this fleet's Mosquitto broker to a private directory.
 
     Args:
         fleet: the fleet, opened with its key, which signs the broker's certificate.

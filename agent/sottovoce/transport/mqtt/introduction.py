@@ -1,4 +1,4 @@
-"""Introductions, which contain a device's session key signed with its identity key.
+"""Introductions: messages that present a device's session key, signed with its identity key.
 
 The broker retains one introduction for each device.
 """
@@ -95,7 +95,7 @@ def introduction(
 
 
 def read_claim(raw: bytes, fleet: str, device: str) -> Claim:
-    """Decode an introduction without verifying it, which costs little.
+    """Decode an introduction cheaply, without verifying it.
 
     Args:
         raw: the message, as received.

@@ -1,4 +1,4 @@
-"""The devices known on the broker: their introductions, their keys, and whether these are still valid."""
+"""Devices known through the broker: their introductions and session keys, and whether these are still valid."""
 
 import asyncio
 import time

@@ -54,7 +54,7 @@ class IntroductionVerifier:
 
 
 class Echo(Enum):
-    """The kind of retained announcement that the broker has about this device."""
+    """The verdict on the broker's retained announcement about this device."""
 
     AGREES = auto()  # announces that the device is or was present
     DENIES = auto()  # announces that the device is gone

@@ -2,8 +2,7 @@
 
 Each device has an X25519 key pair that lasts from its start to its stop and is never written to disk. Two devices
 derive one key for each direction (HKDF-SHA256) and seal messages under it with ChaCha20-Poly1305 and a counter. After a
-restart, messages that were captured before it can no longer be opened. Replays of messages that were captured since are
-refused.
+restart, messages captured earlier can no longer be opened, and replays of messages captured since then are refused.
 """
 
 import itertools

@@ -49,7 +49,7 @@ class Topics:
 def _device(topic: str, prefix: str) -> str | None:
     """Return the last level of a topic if it is a node id under the topic `prefix`, and None otherwise.
 
-    A broker may put anything of any length into a topic.
+    An untrusted broker may send topics of any content and length.
     """
     parent, _, device = topic.rpartition("/")
     return device if parent == prefix and _NODE_ID.fullmatch(device) else None

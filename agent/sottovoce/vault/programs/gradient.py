@@ -62,7 +62,7 @@ class GradientSum:
         unit: `record`, `window` or `device`.
         units: the units that may be queried; public, whether or not they have any records.
         event: cost of a release to its units; None to use the mechanism's cost.
-        batches: the records that a release sums; None for all records.
+        batches: selects the records summed in a release; None for all records.
         clip: C, if the kernel clips and sums; None if the mechanism does.
     """
 

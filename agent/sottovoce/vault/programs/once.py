@@ -1,4 +1,4 @@
-"""Values that are released once: a vector for the whole device, or a perturbed copy of each record.
+"""One-time releases: a vector for the whole device, or a perturbed copy of each record.
 
 Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes the result. All later learning from
 that copy is post-processing.

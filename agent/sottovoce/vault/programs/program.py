@@ -1,4 +1,4 @@
-"""Interface of a computation, with the plan that the vault needs before it touches a record."""
+"""Interface for a computation on private records, and the plan that the vault needs before it reads any of them."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar

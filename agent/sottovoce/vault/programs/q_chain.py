@@ -1,8 +1,7 @@
-"""Chains whose ends a deep Q-network chooses, as in Jin, He & Dai (2023), Algorithms 1 and 2; there is no bound.
+"""Chains ended by a deep Q-network, as in Jin, He & Dai (2023), Algorithms 1 and 2; no sensitivity bound is known.
 
 The local model, the network and its replay memory are computed from records without noise, so the vault keeps them, not
-the learner. They are not stored: after a restart, the controller starts over from this device's last
-release.
+the learner. They are not stored: after a restart, the controller starts over from this device's last release.
 """
 
 from dataclasses import dataclass, field
@@ -27,11 +26,11 @@ _MAX_TRACED_INPUTS = 100  # a trace shows a Q-network's parameters only if the n
 
 @dataclass(slots=True)
 class QChain:
-    """Program for two kinds of query about batch t, in this order.
+    """Program for two queries about each batch t: `decide`, then, if the answer is GLOBAL, `chain`.
 
     The point of `decide` is this device's last release, P values. The answer is LOCAL, after the local step has been
     taken, or GLOBAL.
-    `chain` follows GLOBAL. Its point is the last release and the global weights, 2P values; see Chain.
+    The point of `chain` is the last release and the global weights, 2P values; see Chain.
 
     Unlike other programs, this one is not pure: each answer depends on all earlier ones.
 

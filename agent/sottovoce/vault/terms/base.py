@@ -23,7 +23,7 @@ class Terms(Protocol):
         ...
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """Return the parts of a vault that enforces these terms and the ledger's budget.
+        """Return the components of a vault that enforces these terms and the ledger's budget.
 
         Raises:
             PrivacyError: if the terms have no guarantee under this budget, or if the noise cannot be calibrated.

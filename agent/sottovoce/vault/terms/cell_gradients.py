@@ -30,7 +30,7 @@ class CellGradientTerms:
     Attributes:
         learner: the learner's name.
         sums: number of planned sums.
-        clip: L2 clip norm of one privacy unit's part in a sum.
+        clip: L2 clip norm of one privacy unit's contribution to a sum.
         cell: the cell within which noise is shared.
         rows: upper bound on the number of rows of one device, which determines the width of a sum's values.
     """
@@ -78,7 +78,7 @@ class CellGradientTerms:
         )
 
     def mechanism(self, kernel: Kernel, budget: Budget, *, by_kernel: bool) -> CellMechanism:
-        """Return the mechanism with the bound and noise of each device's part.
+        """Return the mechanism with the bound and noise of each device's contribution.
 
         Args:
             kernel: the model.

@@ -30,7 +30,7 @@ class GradientTerms:
     Attributes:
         learner: the learner's name.
         releases: number of gradient sums that the budget covers; with blocks, the number of passes.
-        clip: L2 clip norm of one privacy unit's part in a sum; None if nothing is clipped and no noise is added.
+        clip: L2 clip norm of one privacy unit's contribution to a sum; None if there is no clipping and no noise.
         windows: first and last windows that may be queried; None for all current and future windows.
         sampling: the records in a sum. `full`: all records; `poisson`: each record with probability batch / of;
             `blocks`: the `of // batch` blocks of record numbers in turn, each once per pass.

@@ -1,4 +1,4 @@
-"""Terms for averaging over a fleet, with a single vector for the whole device that is released once."""
+"""Terms for averaging over a fleet, in which each device releases a single vector once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -91,7 +91,7 @@ class MeanTerms:
         )
 
     def cell_mechanism(self, budget: Budget) -> CellMechanism:
-        """Return the mechanism for a device's part in a cell's sum.
+        """Return the mechanism for a device's contribution to a cell's sum.
 
         Raises:
             PrivacyError: if the noise cannot be calibrated, or if there is no cell.

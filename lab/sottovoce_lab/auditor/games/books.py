@@ -77,7 +77,7 @@ def _run_device(
 
 
 def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
-    """Return whether a device that takes part only in secure sums joins another one after its budget is spent."""
+    """Return whether a device that only joins secure sums joins another sum after its budget is spent."""
     try:
         subject.observe(vault, len(records))
     except PrivacyError:

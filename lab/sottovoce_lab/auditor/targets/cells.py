@@ -81,7 +81,7 @@ class OtherMembers:
         return observation
 
     def part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
-        """Return the vault's part of a sum, int64[P] in grid units, with no noise but the device's own share.
+        """Return the vault's contribution to a sum, int64[P] in grid units; its only noise is the device's own share.
 
         Raises:
             PrivacyError: see `observe_round`.
@@ -134,7 +134,7 @@ def _offer(slot: int, point: bytes, masks: X25519PrivateKey, shares: X25519Priva
 
 @dataclass(frozen=True, slots=True)
 class CellMeans(Means):
-    """A mean computed by a device in a cell.
+    """A subject like Means, whose device releases its mean only as part of a cell's secure sum.
 
     Attributes:
         extra_colluding: how many members collude beyond the number that the cell tolerates, to measure the loss.

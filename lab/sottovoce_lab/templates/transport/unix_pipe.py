@@ -46,7 +46,7 @@ class UnixPipe:
             reader, writer = await asyncio.open_unix_connection(_path(peer.address), ssl=tls, server_hostname=peer.name)
             with contextlib.closing(writer):
                 await _write(writer, message)
-                answer = await _read(reader) or b"-it answered too much"
+                answer = await _read(reader) or b"-the answer is too large"
         if answer[:1] != b"+":
             raise DeliveryFailed("refused", f"peer {peer.id} refused a message: {answer[1:].decode(errors='replace')}")
         return answer[1:]

@@ -1,4 +1,4 @@
-"""An agent in a container: it claims a place, joins with the bundle in that place, and runs until it is stopped."""
+"""Run an agent in a container: claim a device directory, join with the bundle in it, and run until stopped."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""Places for devices: directories that a container claims and keeps across restarts."""
+"""Device directories, each of which one container claims and keeps across restarts."""
 
 import time
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A device's place.
+    """A device directory that a container can claim.
 
     Attributes:
         index: the device's index in the plan.

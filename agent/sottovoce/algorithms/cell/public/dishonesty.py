@@ -20,7 +20,7 @@ _EXCLUSION_BEATS = 1_000
 
 
 class Dishonesty:
-    """A record of dishonest devices that also warns the other devices about them.
+    """Records dishonest devices, and warns the other devices about them.
 
     A device is struck off if this device caught it lying, if a proof shows that it lied, or if more devices accuse it
     than the cell assumes can collude.

@@ -138,12 +138,12 @@ class Knowledge:
         self.decode_numerator(known.numerator)
         body = decode_body(known.statement, ResultCommitment)
         if body.numerator != sha256(known.numerator).digest():
-            raise MessageRefused("cell", "a device signed values other than those it sends")
+            raise MessageRefused("cell", "a device sent a result that differs from the one it signed")
         self._provenance.admit(known.statement)
         return body
 
     def find_agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[ResultCommitment, Numerator] | None:
-        """Return the knowledge on which enough devices agree: as many as it takes to open the smallest cell."""
+        """Return the result on which enough devices agree: as many as are needed to open the smallest cell's sum."""
         bodies = [vote.statement.body for vote in votes.values()]
         for vote in votes.values():
             if bodies.count(vote.statement.body) >= self._cell.opening_threshold(self._cell.least):
@@ -162,12 +162,12 @@ class Knowledge:
 
 
 def knowledge_statement(slot: int, members: int, numerator: Numerator) -> ResultCommitment:
-    """Return the unsigned statement of a device's knowledge after `slot` sums."""
+    """Return a device's unsigned commitment to its result after `slot` sums."""
     return ResultCommitment(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 
 
 def check_vector(vector: Given, h: bytes, size: int) -> None:
-    """Check that a masked vector matches the digest its owner stated. The signature is not checked here.
+    """Check that a masked vector matches its owner's signed digest, without verifying the signature.
 
     Raises:
         FalseStatement: if the vector has a different digest or length, or belongs to another round.

@@ -1,9 +1,9 @@
 """Secure sums by gossip: a device offers to take part, follows the round's leader, and leads when it is its turn.
 
-The device ids determine the leader: it is the first device, in a hash order, that has not yet led a round without a
-result. Privacy does not depend on which device leads, when it leads, or whether two devices lead at once, because
-the vault checks each step (sottovoce.vault.cell_member). Every wait is bounded. A failed round yields no result, and
-a device makes a new offer if its vault still has budget.
+The device ids determine the leader: the first device in a hash order, skipping devices that have already led a round
+without a result. Privacy does not depend on which device leads, when it leads, or whether two devices lead at once,
+because the vault checks each step (sottovoce.vault.cell_member). Every wait is bounded. A failed round yields no
+result, and a device makes a new offer if its vault still has budget.
 
 A masked vector is sent on the beat after the vault has computed it, so that its timing does not reveal how long the
 vault took to process the records.
@@ -192,7 +192,7 @@ class Cells:
                 if not isinstance(message, CellMessage):
                     raise MessageRefused(
                         "learner",
-                        "the message is not for a learner with secure sums: use the same task on both devices",
+                        "the message is not for a secure-sum learner: use the same task on both devices",
                     )
                 return queue_sends(self._handle_message(state, sender, message))
             case PeersChanged(peers):
@@ -412,7 +412,7 @@ class Cells:
                 return self._note_claim(state, sender, content)
 
     def _answer_for(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
-        """Answer a device that knows `slot` sums, with the next sum to verify or this device's signed knowledge."""
+        """Return a reply for a device that knows `slot` sums: the next sum's opening or this device's signed result."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
         return self._knowledge.sign_knowledge(self._owner, state.slot, state.members, numerator)
@@ -459,7 +459,7 @@ class Cells:
         return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.next_request, state.simulated))]
 
     def _adopt_result(self, state: CellState, opened: OpenedRound) -> Step:
-        """Adopt the result of an opened sum, at which the next sum is computed."""
+        """Adopt an opened sum's result, which becomes the point at which the next sum is computed."""
         numerator, members = self._knowledge.value_after_sum(opened, state.numerator)
         regulars = frozenset(opened.verified.roster.owners)
         state = replace(state, opened=replace(opened, sources=()))
@@ -497,7 +497,7 @@ class Cells:
         return state, [*effects, *self._publication(state)]
 
     def _note_contradictions(self, state: CellState, votes: Mapping[str, Known]) -> CellState:
-        """Note the devices that contradict this one about the last sum: they lied, or they opened a different round."""
+        """Record which devices contradict this one about the last sum: they lied, or they opened a different round."""
         if state.numerator is None:
             return state
         own_body = body_bytes(knowledge_statement(state.slot, state.members, state.numerator))

@@ -19,19 +19,19 @@ class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, 
 
 
 class Offered(Content, frozen=True):
-    """Message with the sender's offer to take part, for a leader."""
+    """A device's offer to take part, sent to a leader."""
 
     offer: Statement
 
 
 class RosterProposal(Content, frozen=True, tag="Called"):
-    """Message with the participating devices, ordered by owner, from the leader."""
+    """The leader's roster of participating devices, ordered by owner."""
 
     roster: Statements
 
 
 class Shared(Content, frozen=True):
-    """Message with sealed shares for each roster member and a signed commitment to them, for the leader."""
+    """A member's sealed shares for each roster member and its signed commitment to them, sent to the leader."""
 
     sealed: SealedShares
     leaves: Leaves
@@ -39,7 +39,7 @@ class Shared(Content, frozen=True):
 
 
 class Agreed(Content, frozen=True):
-    """Message with the members that dealt shares to all others and the signed round digest, from the leader."""
+    """The leader's list of members that dealt shares to all others, with the signed round digest."""
 
     members: Places
     sealed: SealedShares
@@ -49,107 +49,107 @@ class Agreed(Content, frozen=True):
 
 
 class Readied(Content, frozen=True):
-    """Message with the sender's confirmation that it is ready for the round that the leader signed."""
+    """A member's confirmation that it is ready for the round that the leader signed."""
 
     statement: Statement
     lead: Statement
 
 
 class Unready(Content, frozen=True):
-    """Message with the members whose shares do not match their signed commitments, for the leader."""
+    """A member's list of dealers whose shares do not match their signed commitments, sent to the leader."""
 
     roster: Digest
     dealers: Places
 
 
 class Go(Content, frozen=True):
-    """Message with enough members' confirmations to start the round, from the leader."""
+    """The leader's start signal: readiness confirmations from enough members."""
 
     round: Digest
     readies: Statements
 
 
 class Over(Content, frozen=True):
-    """Message with which the leader abandons a roster before any member's privacy budget was charged."""
+    """The leader's notice that it abandons a roster before any member's privacy budget has been charged."""
 
     roster: Digest
 
 
 class Given(Content, frozen=True):
-    """Message with a masked vector and its signed digest, for the leader."""
+    """A member's masked vector and its signed digest, sent to the leader."""
 
     vector: bytes
     statement: Statement
 
 
 class Survived(Content, frozen=True):
-    """Message with the members whose vectors have arrived, from the leader."""
+    """The leader's list of members whose vectors have arrived."""
 
     statement: Statement
 
 
 class SurvivorAck(Content, frozen=True, tag="Stood"):
-    """Message with the sender's acknowledgement of the members whose vectors have arrived, for the leader."""
+    """A member's acknowledgement of the list of members whose vectors have arrived, sent to the leader."""
 
     statement: Statement
     named: Statement
 
 
 class Quorum(Content, frozen=True):
-    """Message with signed acknowledgements from enough members, from the leader."""
+    """Signed acknowledgements from enough members, sent by the leader."""
 
     round: Digest
     stands: Statements
 
 
 class SharesRevealed(Content, frozen=True, tag="Told"):
-    """Message with the shares that open the sum and their signed digest, for the leader."""
+    """The shares that a member reveals to open the sum and their signed digest, sent to the leader."""
 
     revealed: Revealed
     statement: Statement
 
 
 class Result(Content, frozen=True):
-    """Message with the opening of a sum, which lets any device with the masked vectors verify and compute the sum."""
+    """A sum's opening, with which any device that has the masked vectors can verify and compute the sum."""
 
     opening: Opening
 
 
 class Want(Content, frozen=True):
-    """Message with a request for these members' masked vectors, for a device that opened this round."""
+    """A request for the given members' masked vectors, sent to a device that opened the round."""
 
     round: Digest
     places: Places
 
 
 class Vectors(Content, frozen=True):
-    """Message with masked vectors, each with its owner's signed digest."""
+    """Masked vectors, each with its owner's signed digest."""
 
     round: Digest
     given: Annotated[tuple[Given, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 class Known(Content, frozen=True):
-    """Message with the sender's signed sum, little-endian int64[P] in units of 2^-40, for a device that lags behind."""
+    """The sender's signed sum, little-endian int64[P] in units of 2^-40, sent to a device that lags behind."""
 
     statement: Statement
     numerator: bytes
 
 
 class Exposed(Content, frozen=True):
-    """Message with the proof that a member lied, for all devices."""
+    """A proof that a member lied, sent to all devices."""
 
     proof: Proof
 
 
 class Doubted(Content, frozen=True):
-    """Message with the sender's signed accusation against another device, for all devices."""
+    """The sender's signed accusation against another device, sent to all devices."""
 
     statement: Statement
 
 
 class Seek(Content, frozen=True):
-    """Message with a request for all sums after this number, for any device that knows them."""
+    """A request for all sums after the given number, sent to any device that knows them."""
 
     slot: Slot
 

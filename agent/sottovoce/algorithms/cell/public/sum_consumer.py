@@ -26,7 +26,7 @@ class SumConsumer(Protocol):
     bytes_per_element: Callable[[int], int]
 
     def initial_state(self) -> Numerator | None:
-        """Return the value before the first sum, int64[P] in units of 2^-40, or None."""
+        """Return the numerator before the first sum, int64[P] in units of 2^-40, or None if there is none."""
         ...
 
     def point(self, numerator: Numerator | None) -> bytes:
@@ -40,7 +40,7 @@ class SumConsumer(Protocol):
     def value_after_sum(
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
-        """Return the value after a sum over `members` devices, int64[P] in units of 2^-40."""
+        """Return the numerator after a sum over `members` devices, int64[P] in units of 2^-40."""
         ...
 
 
@@ -116,7 +116,7 @@ class DescentConsumer:
     def value_after_sum(
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
-        """Return the value after a gradient step along the sum."""
+        """Return the numerator after a gradient step along the sum."""
         previous = self._start if numerator is None else numerator
         factor = rate(self._schedule, slot) / (self._schedule.expected_records * members)
         return round_and_clip(previous - np.rint(total * (factor * self._grid_step * UNIT)))

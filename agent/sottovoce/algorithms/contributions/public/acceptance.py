@@ -1,4 +1,4 @@
-"""Acceptance of other devices' contributions: valid, newer, and no further from the last one than new steps explain."""
+"""Rules for accepting contributions: valid, newer, and no farther from their predecessor than new steps explain."""
 
 import math
 from collections.abc import Sequence

@@ -80,7 +80,7 @@ _RESEND_CYCLES = 64
 _MAX_STAND_INS = 1
 """Maximum number of own steps that stand in for other devices' pending steps; two do harm if devices differ."""
 _STAND_IN_WEIGHT = 0.4
-"""Weight of a step that stands in. A weight of 1 does harm if devices differ; without such steps, devices overshoot."""
+"""Weight of a stand-in step. A weight of 1 does harm if devices differ; without stand-in steps, devices overshoot."""
 
 Step = tuple[ContributionsState, list[Effect]]
 
@@ -315,7 +315,7 @@ class Mixer:
         return unsigned >= self._stride or (unsigned > 0 and self._is_done(state))
 
     def _send(self, state: ContributionsState) -> Step:
-        """Send to the next peers in turn that confirmed the last message and hold a different set of contributions."""
+        """Send contributions to the next peers in turn that confirmed the last message and hold a different set."""
         peers = state.peers
         free = free_peer_indices(peers, state.turn, state.pending)
         offers = ((index, self._offers.offer(state, peers[index])) for index in free)
@@ -347,7 +347,7 @@ class Mixer:
         if not isinstance(message, Contributions):
             raise MessageRefused(
                 "learner",
-                "the message is not for a learner with contributions: "
+                "the message is not for a contributions learner: "
                 "set the same learner.name and learner.mixing on both devices",
             )
         accepted, declined = self.acceptance.select(state, sender, message.contributions)

@@ -1,4 +1,4 @@
-"""Offers: the contributions that a device sends to a peer, because the peer lacks them."""
+"""Select the contributions that a device offers a peer, which are those that the peer lacks."""
 
 from collections.abc import Mapping
 
@@ -62,8 +62,8 @@ class Offers:
 
         Args:
             state: the state of this device.
-            sender: the node id of that device.
-            known: the steps of each contribution that it holds, keyed by rank.
+            sender: the message sender's node id.
+            known: the step count of each contribution that the sender holds, keyed by rank.
         """
         if self._width * 8 > _MAX_REPLIED:
             return ()
@@ -78,7 +78,7 @@ class Offers:
     def _select_missing(
         self, state: ContributionsState, known: Mapping[int, int], peer_rank: int, max_bytes: int
     ) -> tuple[Contribution, ...]:
-        """Return the contributions that a device lacks, furthest behind first, as far as they fit.
+        """Return as many of the contributions that a device lacks as fit, those furthest behind first.
 
         Args:
             state: the state of this device.
@@ -104,5 +104,5 @@ class Offers:
 
 
 def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], owner_rank: int) -> bool:
-    """Return whether a peer still lacks steps of an owner's contribution that the last list sent to it included."""
+    """Return whether a peer still lacks steps of an owner's contribution that were on the last list sent to it."""
     return known.get(owner_rank, 0) < listed.get(owner_rank, 0)

@@ -20,7 +20,7 @@ LONGEST = 1.25
 """Maximum length a vector counts for, in lower median lengths; 1.0 costs a point of accuracy if devices differ."""
 
 _NEAR, _FAR = 1.1, 1.4
-"""In lower median distances: a vector counts in full up to the first value, and is ignored from the second on."""
+"""Up to the first multiple of the lower median distance, a vector counts in full; from the second, it is ignored."""
 
 
 def robust_mean(vectors: Vectors, weights: NDArray[np.float64], excluded: int) -> NDArray[np.float64]:

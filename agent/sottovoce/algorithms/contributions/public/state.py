@@ -109,7 +109,8 @@ class ContributionsState:
         declined_count: the number of contributions that differed too much from their predecessors; lost on a restart.
         simulated: whether the state includes a seeded release.
         peers: the node ids of possible recipients, in rotation order.
-        peer_steps: for each peer, the step count by rank of the contributions that it reported, or was sent after that.
+        peer_steps: for each peer, the step counts, keyed by rank, of the contributions that it reported or has been
+            sent since.
         last_sent_steps: for each peer, the step count by rank of the contributions that this device held when it last
             sent the peer a message.
         senders: the peers that have sent a message to this device.

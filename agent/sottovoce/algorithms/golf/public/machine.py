@@ -338,9 +338,9 @@ class Golf:
         try:
             record_scheme = build_scheme(perturbation)
         except PrivacyError as error:
-            raise MessageRefused("range", "a published record has a perturbation that does not exist") from error
+            raise MessageRefused("range", "a published record names an unknown perturbation") from error
         if record.values.shape != (record_scheme.width,):
-            raise MessageRefused("shape", "a published record has a different number of values from its perturbation")
+            raise MessageRefused("shape", "a published record's number of values does not match its perturbation")
         if not record_scheme.emits(record.values):
             raise MessageRefused(
                 "range", "a published record contains values that its perturbation cannot produce, so it was fabricated"

@@ -36,7 +36,7 @@ def build_scheme(perturbation: Perturbation) -> Scheme:
 
 @dataclass(frozen=True, slots=True)
 class PackedMoments:
-    """A public linear map from moments to rows of numbers, and from a mean row to a model.
+    """Packs moments into rows by a public linear map, and fits a model to a mean row.
 
     Attributes:
         scheme: the perturbation scheme, with d features and `copies` copies.

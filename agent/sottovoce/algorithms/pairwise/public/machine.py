@@ -81,7 +81,7 @@ class Pairwise:
     Args:
         schedule: the public schedule for the device's steps.
         initial: float64[P], the public initial model, which the whole fleet shares.
-        reach: the maximum length up to which a difference between two models counts; infinity if steps are unbounded.
+        reach: the length up to which a difference between two models counts; infinity if steps are unbounded.
         max_steps: the maximum number of steps taken by any device in the fleet.
 
     Attributes:
@@ -214,8 +214,8 @@ class Pairwise:
         if not isinstance(proposal, Proposal):
             raise MessageRefused(
                 "learner",
-                "the message is not for a learner that averages in pairs: use the same learner.name and mixing "
-                "on both devices",
+                "the message is not for a pairwise-averaging learner: use the same learner.name and "
+                "learner.mixing on both devices",
             )
         self._check_shape(proposal.numerator)
         if state.is_blank:
@@ -291,7 +291,7 @@ class Pairwise:
 
 
 def limited_move(difference: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
-    """Return the move that both devices make, int64[P]: a fraction of the part of their difference that counts.
+    """Return the move that both devices make, int64[P]: a fraction of their difference, counted only up to the reach.
 
     For sending, the move is truncated towards 0, to multiples of 2^-share_bits and to so few bits that even a large
     model's move fits into a reply. The rest of the difference is left for the next exchange.
@@ -320,7 +320,7 @@ def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict
 
 
 def _peers_per_turn(state: PairwiseState) -> int:
-    """Return how many other peers must propose before a peer may again: half of all, but between one and eight."""
+    """Return how many other peers must propose before the same peer may again: half of all peers, but 1 to 8."""
     return max(1, min(len(state.peers) // 2, _MAX_PEERS_PER_TURN))
 
 

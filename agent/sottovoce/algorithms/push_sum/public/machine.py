@@ -337,7 +337,7 @@ class PushSum:
         return clipped
 
     def _flush(self, state: PushSumState, effects: list[Effect]) -> Step:
-        """Send the shares that were waiting for the step, if the schedule steps before it mixes."""
+        """Send the shares held back for the private step, if the schedule takes that step before mixing."""
         if not self.schedule.steps_first:
             return state, effects
         state, sends = self._split(state)

@@ -100,7 +100,7 @@ class Rounds:
         )
 
     def start(self, state: RoundsState, now: float) -> Step:
-        """Begin at once. After a restart, first wait to learn the neighbours' round, or until a deadline has passed."""
+        """Begin at once. After a restart, first wait until the neighbours' round is known or a deadline has passed."""
         listening = self.schedule.deadline * self.schedule.period if state.joining else 0.0
         published = PublishModel(state.work.model, state.cycle)
         return replace(state, next_round_time=now + listening), [SetTimer(_BEAT, now), published]

@@ -23,7 +23,7 @@ Method = Literal["exact", "monte-carlo", "cosine", "uniform"]
 
 
 class Game(Protocol):
-    """The game of equations (16) and (17)."""
+    """The coalition game that the PDSL paper defines in equations (16) and (17)."""
 
     def worth(self, candidates: Floats) -> Callable[[NDArray[np.int64]], Floats]:
         """Return the worth of coalitions, given as bit masks over the candidates float64[n, P]; 0 for ∅."""

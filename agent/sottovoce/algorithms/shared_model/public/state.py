@@ -1,4 +1,4 @@
-"""The state of a device that shares one model, including the durable part."""
+"""The schedule and state of a device that updates a shared model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Private steps: a device queries its vault on the beats of its own clock and moves its model by each answer.
 
-A step size that suits one data set is far too long for another whose records differ along few directions: models swing
-from side to side, and the less noise there is, the more they swing. The sum of squared differences between successive
+A step size that suits one data set is far too long for another whose records differ along few directions: models
+oscillate, and the less noise there is, the more they oscillate. The sum of squared differences between successive
 gradients reveals this, as in the step sizes of optimistic methods (Rakhlin & Sridharan 2013; Kavis et al. 2019). The
 gradients' lengths do not: if devices differ, each device's gradients stay long even at the best common model.
 
@@ -10,7 +10,7 @@ three standard deviations, so that noise alone hardly ever shortens a step.
 
 The threshold is sent in the query's point, and the release is returned in units of the threshold, so its privacy does
 not depend on the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021), each release also contains
-one noisy number: how many gradients were no longer than C_t. ln C is an additional coordinate of the mass that push-sum
+one noisy count: how many gradients were no longer than C_t. ln C is an additional coordinate of the mass that push-sum
 mixes, and a step along it is as additive as a step along the gradient. Every device therefore follows the bits from all
 devices, which are far less noisy than its own, and the threshold needs no additional messages or releases.
 
@@ -29,7 +29,7 @@ from sottovoce.kernels.decentralised.clipping import Rule, decayed_threshold, un
 
 _DEVIATIONS = 3.0
 _HALVING_VARIATION = 3.0
-"""Variation at which steps are half as long, which corresponds to a few swings of full length."""
+"""Variation at which steps are half as long, which corresponds to a few full-length oscillations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def last_used_window_after(schedule: Schedule, state: ScheduleProgress) -> int |
 def changes_after_refusal(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
     """Return the state changes after a refusal by the vault.
 
-    Windows to come have separate budgets. A query that was refused because the vault does not trust its clock is
+    Future windows have separate budgets. A query that was refused because the vault does not trust its clock is
     repeated on the next beat.
     """
     if answer.reason == "calendar":
