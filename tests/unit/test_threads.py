@@ -31,7 +31,7 @@ def test_a_debugger_traces_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_thread_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "_START_SECONDS", 0.01)
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
-    with pytest.raises(MemoryError, match="a thread failed to start"):
+    with pytest.raises(MemoryError, match="a thread did not start in time"):
         Background(lambda: None)
 
 
@@ -64,7 +64,7 @@ def test_a_pool_whose_thread_does_not_start_fails_and_calls_nothing(monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(concurrency, "_START_SECONDS", 0.01)
         patch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
-        with pytest.raises(MemoryError, match="failed to start"):
+        with pytest.raises(MemoryError, match="did not start in time"):
             pool.submit(called.set)
     assert pool.submit(called.is_set).result() is False
     pool.shutdown()

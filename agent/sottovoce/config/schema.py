@@ -390,7 +390,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise invalid_key("learner.steps", f"the task allows at most {limits.steps}; set fewer steps")
 
     def _check_regression(self) -> None:
-        learner, reason = self.learner, "data.classes = 1 is a regression"
+        learner, reason = self.learner, "data.classes = 1 selects regression"
         if not learner.algorithm.regression:
             raise invalid_key(
                 "learner.name", f"{reason}, which {learner.name} does not support; {_regression_remedy()}"

@@ -133,7 +133,7 @@ async def test_share_is_not_sent_elsewhere_if_its_recipient_does_not_confirm() -
     rig = Rig(Someone("slow"), Someone("well"), alive={"slow", "well"}, confirms=False)
     outcome = await rig.leave()
     assert rig.heirs == ["slow"]
-    assert outcome["left"] == "slow did not confirm what this device sent"
+    assert outcome["left"] == "slow did not confirm this device's messages"
     assert [outgoing.recipient for outgoing in rig.core.outbox] == ["slow"]
 
 

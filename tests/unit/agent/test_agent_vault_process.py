@@ -29,7 +29,7 @@ def test_inputs_that_another_user_could_change_are_refused(tmp_path: Path) -> No
     file.touch(0o600)
     name.symlink_to(file)
     vault_process._check_writers(name, other)
-    with pytest.raises(ConfigError, match=f"the vault must be protected from user {mine}, who could change this path"):
+    with pytest.raises(ConfigError, match=f"the agent runs as user {mine}, who could change this path"):
         vault_process._check_writers(name, mine)
     for path in (file, directory, directory.parent):
         before = path.stat().st_mode & 0o777
@@ -37,7 +37,7 @@ def test_inputs_that_another_user_could_change_are_refused(tmp_path: Path) -> No
             path.chmod(before | loose)
             with pytest.raises(
                 ConfigError,
-                match=rf"/{path.name}: the vault must be protected from user {other}, who could .* \(chmod go-w\)",
+                match=rf"/{path.name}: the agent runs as user {other}, who could .* \(chmod go-w\)",
             ):
                 vault_process._check_writers(name, other)
         path.chmod(before)

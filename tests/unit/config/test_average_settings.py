@@ -25,9 +25,9 @@ def test_coefficients_are_released_and_the_vector_is_published() -> None:
 @pytest.mark.parametrize(
     "learner, words",
     [
-        ({"prior": [0.5] * 7}, "learner.prior: 7 values do not fit vectors of 8 numbers"),
+        ({"prior": [0.5] * 7}, "learner.prior: 7 values are set, but vectors have 8 elements"),
         ({"prior": [0.5] * 7 + [float("inf")]}, "learner.prior: each number must be finite"),
-        ({"harmonics": 4, "shape_clip": 1.0}, "learner.harmonics: a vector of 8 numbers has at most 3 harmonics"),
+        ({"harmonics": 4, "shape_clip": 1.0}, "learner.harmonics: a vector with 8 elements has at most 3 harmonics"),
         ({"harmonics": 2}, "learner.shape_clip: required with harmonics"),
         ({"shape_clip": 2.0}, "learner.shape_clip: without harmonics there is no shape"),
     ],

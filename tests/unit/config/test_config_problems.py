@@ -216,16 +216,16 @@ def test_an_unbounded_unit_is_refused(path: Path, text: str, what: str) -> None:
 @pytest.mark.parametrize(
     "learner, transform, what",
     [
-        ("", "none", "learner.model: data.classes = 1 is a regression, which softmax does not support; choose ridge"),
+        ("", "none", "learner.model: data.classes = 1 selects regression, which softmax does not support; choose ridge"),
         (
             'model = "ridge"',
             "centred-unit",
-            "data.transform: data.classes = 1 is a regression of the last column, which",
+            "data.transform: data.classes = 1 selects regression of the last column, which",
         ),
         (
             'name = "golf"',
             "none",
-            "learner.name: data.classes = 1 is a regression, which golf does not support; choose one",
+            "learner.name: data.classes = 1 selects regression, which golf does not support; choose one",
         ),
     ],
 )

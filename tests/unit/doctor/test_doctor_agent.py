@@ -51,6 +51,6 @@ def test_an_agent_with_problems(device: Device, part: str, change: Any, code: in
 
 
 def test_a_missing_agent_and_a_killed_one(device: Device) -> None:
-    assert worst_finding(agent(make_subject(device))).what == "none is running"
+    assert worst_finding(agent(make_subject(device))).what == "no agent is running"
     (device.state / "agent.sock").touch()
     assert "the agent's socket exists" in worst_finding(agent(make_subject(device))).what

@@ -50,7 +50,7 @@ def test_a_path_too_long_for_a_socket(fleet: Fleet, tmp_path: Path) -> None:
     "privacy, learner, words",
     [
         ({"epsilon": 2.0}, {}, None),
-        ({"epsilon": 0.2, "unit": "device"}, {}, "such devices the two are equal"),
+        ({"epsilon": 0.2, "unit": "device"}, {}, "such devices, both are equal"),
         ({"epsilon": 2.0, "unit": "device"}, {"step_size": 0.1}, "This is negligible"),
     ],
 )

@@ -189,7 +189,7 @@ def test_a_charge_has_a_cost(ledger: Ledger, terms: tuple[int, int]) -> None:
 
 
 def test_a_release_needs_its_charge_and_is_stored_once(ledger: Ledger) -> None:
-    with pytest.raises(LedgerError, match="without its charge"):
+    with pytest.raises(LedgerError, match="a release without a charge was not stored"):
         ledger.store(query(1), RELEASE)
     ledger.charge(query(1), GaussianSum(100, 1000))
     ledger.store(query(1), RELEASE)

@@ -210,7 +210,7 @@ def test_a_log_removed_after_a_crash_is_detected(ledger_copy: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     ledger_copy.with_name(ledger_copy.name + "-wal").unlink()
-    with pytest.raises(LedgerError, match="restore that very file"):
+    with pytest.raises(LedgerError, match="restore that exact file"):
         Ledger.open(ledger_copy, OWNER, BUDGET)
-    with pytest.raises(LedgerError, match="restore that very file"):
+    with pytest.raises(LedgerError, match="restore that exact file"):
         Ledger.read(ledger_copy)
