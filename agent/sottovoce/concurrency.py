@@ -23,7 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Background:
+class BackgroundThread:
     """A thread that runs a single function; the process can exit without waiting for it.
 
     Args:
@@ -56,7 +56,7 @@ class Background:
             self._finished.set()
 
 
-class Threads(ThreadPoolExecutor):
+class ThreadPool(ThreadPoolExecutor):
     """A pool that starts threads on demand; a thread that does not start within ten seconds has failed.
 
     Args:
@@ -69,7 +69,7 @@ class Threads(ThreadPoolExecutor):
         self._lock = threading.Lock()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._idle_threads = threading.Semaphore(0)
-        self._backgrounds: list[Background] = []
+        self._backgrounds: list[BackgroundThread] = []
         self._is_shut_down = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -84,7 +84,7 @@ class Threads(ThreadPoolExecutor):
             if self._is_shut_down:
                 raise RuntimeError("the thread pool has been shut down")
             if not self._idle_threads.acquire(blocking=False) and len(self._backgrounds) < self._max_threads:
-                self._backgrounds.append(Background(self._serve))
+                self._backgrounds.append(BackgroundThread(self._serve))
             self._work.put(partial(_complete_future, future, partial(fn, *args, **kwargs)))
         return future
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
 from sottovoce.plugins import LEARNER, Plugin, find, guarded, guarded_proxy, installed_plugins, load
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -113,7 +113,7 @@ class Algorithm:
         if self.can_train(model):
             return None
         matches = [name for name in self.models if model in name.split("-")]
-        similar = " or ".join(matches) or suggestion(model, self.models)
+        similar = " or ".join(matches) or suggest_name(model, self.models)
         files = f", and files that end in {GRAPH_SUFFIX}" if self.models == GRADIENT_MODELS else ""
         return (
             f"learner {self.name} has no model {model!r}{f'; did you mean {similar}?' if similar else '.'} "
@@ -183,7 +183,7 @@ def foreign_key_error(name: str, key: str) -> str | None:
     owners = [owner for owner, algorithm in loaded_algorithms().items() if key in algorithm.keys]
     if not owners:
         return None
-    similar = suggestion(key, known_keys)
+    similar = suggest_name(key, known_keys)
     if similar:
         remedy = f"did you mean `{similar}`?"
     else:
@@ -208,7 +208,7 @@ def payload_codec(kind: str) -> Any | None:
 
 def unknown_name_hint(name: str) -> str:
     """Return the remedy for an unknown algorithm name: a similar name, or a list of all names."""
-    similar = suggestion(name, ALGORITHMS)
+    similar = suggest_name(name, ALGORITHMS)
     if similar:
         return f'did you mean "{similar}"?'
     return "one of " + ", ".join(f'"{known_name}"' for known_name in ALGORITHMS)

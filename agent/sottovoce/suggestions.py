@@ -7,7 +7,7 @@ _MIN_SIMILARITY = 0.66
 """Minimum similarity, from 0 to 1, between a word and the name that it misspells: one wrong letter in three."""
 
 
-def suggestion(word: str, known: Iterable[str]) -> str | None:
+def suggest_name(word: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most similar to a misspelt word; None if no name is similar enough.
 
     Dotted names are compared part by part, so two keys are not similar merely because they share a table name. A word

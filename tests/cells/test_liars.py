@@ -28,7 +28,7 @@ def test_a_leader_that_forgot_a_lie_learns_of_it_before_any_charge() -> None:
     world = World(count=8, liars={(liar := "member-05"): LIARS["DealsAnotherSeed"]})
     world.simulation.start()
     now = 0.0
-    while not all(device.core and liar in world.state(device.id).struck for device in world.honest):
+    while not all(device.core and liar in world.state(device.id).excluded for device in world.honest):
         now += 0.1
         world.simulation.run_until(now)
     leader = next(name for name in _leader_order(world.names, 0) if name != liar)

@@ -163,7 +163,10 @@ REPLACED = (
     "change, words",
     [
         (lambda code: code.replace(KEY, KEY + SLEEPS), "reading its settings did not return within 5 s"),
-        (lambda code: code + REPLACED.format("relation=lambda _: time.sleep(60)"), "relation() did not return within 5 s"),
+        (
+            lambda code: code + REPLACED.format("relation=lambda _: time.sleep(60)"),
+            "relation() did not return within 5 s",
+        ),
         (lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=None)"), "without terms"),
         (
             lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=3)"),

@@ -266,9 +266,7 @@ def test_the_vault_s_inputs_must_be_out_of_the_agent_s_reach(scene: Scene) -> No
         path.chmod(mode)
         with VaultProcess(scene.device, scene.python, **as_user(VAULT_USER)) as refused:
             assert refused.process.wait(60) == 3, path
-        assert (
-            f"{path}: the agent runs as user {AGENT_USER}, who could change this path" in refused.log()
-        )
+        assert f"{path}: the agent runs as user {AGENT_USER}, who could change this path" in refused.log()
         os.chown(path, before.st_uid, before.st_gid)
         path.chmod(before.st_mode & 0o777)
     with VaultProcess(scene.device, scene.python, **as_user(VAULT_USER)) as vault:

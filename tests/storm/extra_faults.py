@@ -31,8 +31,8 @@ class ForgesUnderOwnKey(ForgesResults):
 CELL_LIARS: Mapping[str, type[Liar]] = {**LIARS, ForgesResults.__name__: ForgesUnderOwnKey}
 
 
-class ExtraFaults(memory.Weather):
-    """Implementation of sottovoce_lab.testbed.memory.Weather with these faults.
+class ExtraFaults(memory.AgentFaults):
+    """Implementation of sottovoce_lab.testbed.memory.AgentFaults with these faults.
 
     Args:
         plan: plan of the run.
@@ -48,7 +48,7 @@ class ExtraFaults(memory.Weather):
         self._liar, self._place = liar, plan.options.agents - 1
 
     def alter(self, index: int, device: Device) -> None:
-        """See Weather.alter."""
+        """See AgentFaults.alter."""
         if not self._liar or index != self._place:
             return
         device.learner, device.is_honest = copy(device.learner), False

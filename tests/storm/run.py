@@ -47,7 +47,7 @@ def play(weather: Weather) -> Outcome:
     try:
         run_plan = plan(weather.options())
         extra_faults = ExtraFaults(run_plan, weather.liar, plan(weather.options(later=True)) if weather.later else None)
-        report = memory.run(run_plan, Watcher(), weather=extra_faults)
+        report = memory.run(run_plan, Watcher(), agent_faults=extra_faults)
     except NetworkError:  # no device with a model is left, which a storm may cause
         return Outcome(weather, "")
     except Exception as error:  # noqa: BLE001 - every error is a complaint

@@ -119,7 +119,7 @@ def lan(switches: int = 1) -> Iterator[Lan]:
         raise Unavailable("network namespaces need root")
     if shutil.which("ip") is None:
         raise Unavailable("network namespaces need iproute2's ip, which is not installed")
-    _forget_the_dead()
+    _remove_leftovers()
     network = Lan()
     try:
         try:
@@ -131,7 +131,7 @@ def lan(switches: int = 1) -> Iterator[Lan]:
         network.close()
 
 
-def _forget_the_dead() -> None:
+def _remove_leftovers() -> None:
     """Remove the leftovers of killed test runs."""
     for namespace in Path("/run/netns").glob("sv*x*-*"):
         owner = namespace.name[2:].partition("x")[0]

@@ -16,7 +16,7 @@ def sources() -> list[Path]:
     return [file for package in PACKAGES for file in sorted(package.rglob("*.py"))]
 
 
-def shown(file: Path) -> str:
+def display_path(file: Path) -> str:
     """Return a file's package and path within it, such as `sottovoce/cli/main.py`."""
     package = next(package for package in PACKAGES if file.is_relative_to(package))
     return file.relative_to(package.parent).as_posix()

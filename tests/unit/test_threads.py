@@ -6,12 +6,12 @@ import threading
 
 import pytest
 from sottovoce import concurrency
-from sottovoce.concurrency import Background, Threads
+from sottovoce.concurrency import BackgroundThread, ThreadPool
 
 
 def test_work_is_done_in_another_thread_and_awaited() -> None:
     results: list[int] = []
-    background = Background(lambda: results.append(threading.get_ident()))
+    background = BackgroundThread(lambda: results.append(threading.get_ident()))
     background.join()
     assert results != [threading.get_ident()]
     assert len(results) == 1
@@ -24,7 +24,7 @@ def test_a_debugger_traces_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
     monkeypatch.setattr(threading, "gettrace", lambda: lambda frame, event, argument: followed.append(event))
-    Background(work).join()
+    BackgroundThread(work).join()
     assert "call" in followed
 
 
@@ -32,11 +32,11 @@ def test_a_thread_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(concurrency, "_START_SECONDS", 0.01)
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
     with pytest.raises(MemoryError, match="a thread did not start in time"):
-        Background(lambda: None)
+        BackgroundThread(lambda: None)
 
 
 def test_a_pool_stays_within_its_limit_and_reuses_idle_threads() -> None:
-    pool, gate = Threads(2), threading.Event()
+    pool, gate = ThreadPool(2), threading.Event()
     assert [pool.submit(threading.get_ident).result() for _ in range(5)].count(threading.get_ident()) == 0
     busy = [pool.submit(gate.wait) for _ in range(5)]
     here = [thread for thread in threading.enumerate() if isinstance(thread, threading._DummyThread)]
@@ -50,7 +50,7 @@ def test_a_pool_raises_its_work_s_exception_and_continues() -> None:
     def raise_memory_error() -> None:
         raise MemoryError("none left")
 
-    pool = Threads(1)
+    pool = ThreadPool(1)
     with pytest.raises(MemoryError, match="none left"):
         pool.submit(raise_memory_error).result()
     assert pool.submit(lambda: 3).result() == 3
@@ -60,7 +60,7 @@ def test_a_pool_raises_its_work_s_exception_and_continues() -> None:
 
 
 def test_a_pool_whose_thread_does_not_start_fails_and_calls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, called = Threads(1), threading.Event()
+    pool, called = ThreadPool(1), threading.Event()
     with monkeypatch.context() as patch:
         patch.setattr(concurrency, "_START_SECONDS", 0.01)
         patch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
@@ -72,7 +72,7 @@ def test_a_pool_whose_thread_does_not_start_fails_and_calls_nothing(monkeypatch:
 
 def test_submitted_work_is_done_before_a_pool_ends_unless_cancelled() -> None:
     done: list[int] = []
-    pool = Threads(1)
+    pool = ThreadPool(1)
     for number in range(20):
         pool.submit(done.append, number)
     pool.shutdown()
@@ -81,5 +81,5 @@ def test_submitted_work_is_done_before_a_pool_ends_unless_cancelled() -> None:
 
 
 async def _get_thread_id() -> int:
-    asyncio.get_running_loop().set_default_executor(Threads(2))
+    asyncio.get_running_loop().set_default_executor(ThreadPool(2))
     return await asyncio.to_thread(threading.get_ident)

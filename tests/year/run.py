@@ -270,7 +270,7 @@ class Year:
         for home in self._homes:  # a home that is off learns of it on its return, and does nothing before
             home.take_up(task.encoding, before.authority)
             with suppress(TaskRefused):
-                home.take_up(stale.encoding, before.authority.after_changes(fleet.changes))
+                home.take_up(stale.encoding, before.authority.with_changes(fleet.changes))
                 self._outcome.violations.append(f"{home.device.id}: the old key's task was taken up")
             home.start()
         self._outcome.messages += self._simulation.traffic.messages

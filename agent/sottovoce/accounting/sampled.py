@@ -26,7 +26,7 @@ _SIGNIFICANT_BITS = (3, 6, 9, 12)  # significant bits of the rounded counts that
 _MAX_EVENTS = 64  # maximum number of distinct events that are composed individually
 _MAX_GRID_BITS = 8
 _UNITS = 2**30  # scale of a rounded event's integers; the cost of this rounding is negligible
-_AGREEMENT = 1e-6  # bound on the relative difference between two answers that are each exact on their own grid
+_TOLERANCE = 1e-6  # bound on the relative difference between two answers that are each exact on their own grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,10 @@ def is_affordable(
     """
     for bits in _SIGNIFICANT_BITS:
         above = {event: _round_up(count, bits) for event, count in sampled.items()}
-        if sampled_epsilon(_round_float_up(mu_squared, bits), pure, above, delta) <= epsilon * (1 - _AGREEMENT):
+        if sampled_epsilon(_round_float_up(mu_squared, bits), pure, above, delta) <= epsilon * (1 - _TOLERANCE):
             return True
         below = {event: -_round_up(-count, bits) for event, count in sampled.items()}
-        if sampled_epsilon(-_round_float_up(-mu_squared, bits), pure, below, delta) > epsilon * (1 + _AGREEMENT):
+        if sampled_epsilon(-_round_float_up(-mu_squared, bits), pure, below, delta) > epsilon * (1 + _TOLERANCE):
             return False
     return sampled_epsilon(mu_squared, pure, sampled, delta) <= epsilon
 

@@ -7,7 +7,7 @@ nothing about its records.
 
 import numpy as np
 
-from sottovoce.learners import Belief, Effect, Event, Received, SetTimer, Timer
+from sottovoce.learners import Effect, Event, Received, SetTimer, SettlingState, Timer
 
 CALM_CYCLES = 10
 """Number of cycles without news after which the pause starts to double every cycle."""
@@ -27,12 +27,12 @@ class AdaptiveInterval:
 
     def __init__(self, longest_pause: float) -> None:
         self._longest_pause = longest_pause
-        self._last_news: Belief | None = None
+        self._last_news: SettlingState | None = None
         self._calm_cycles = 0
         self._period = 0.0
         self._timer = ""
 
-    def reschedule(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
+    def reschedule(self, belief: SettlingState | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
         """Return the effects, with the timer for the next cycle adjusted to the current interval.
 
         Args:
@@ -52,7 +52,7 @@ class AdaptiveInterval:
                 return [*effects, SetTimer(self._timer, now + self._period)]
         return effects
 
-    def _is_news(self, belief: Belief | None) -> bool:
+    def _is_news(self, belief: SettlingState | None) -> bool:
         last_news = self._last_news
         if belief is None or last_news is None or belief.extra != last_news.extra:
             return True

@@ -3,14 +3,14 @@
 import asyncio
 
 from sottovoce.agent.runtime import Agent
-from sottovoce.concurrency import DEFAULT_THREADS, Threads
+from sottovoce.concurrency import DEFAULT_THREADS, ThreadPool
 from sottovoce.errors import ExitCode
 
 
 async def run(agent: Agent, *, embedded: bool = False) -> ExitCode:
     """Run the agent, and serve its metrics if configured; see Agent.run and observation.serve_observation."""
     if not embedded:
-        asyncio.get_running_loop().set_default_executor(Threads(DEFAULT_THREADS))
+        asyncio.get_running_loop().set_default_executor(ThreadPool(DEFAULT_THREADS))
     if agent.config.observe.metrics is None:
         return await agent.run(embedded=embedded)
     from sottovoce.agent.observation import serve_observation

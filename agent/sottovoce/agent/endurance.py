@@ -25,7 +25,7 @@ from sottovoce.agent.faults import (
 from sottovoce.agent.heap import use_single_arena
 from sottovoce.agent.notify import is_supervised, notify_while_running
 from sottovoce.agent.status import SCHEMA
-from sottovoce.concurrency import DEFAULT_THREADS, Threads
+from sottovoce.concurrency import DEFAULT_THREADS, ThreadPool
 from sottovoce.config import AgentConfig
 from sottovoce.durable import is_read_only
 from sottovoce.errors import ExitCode, SottovoceError
@@ -53,7 +53,7 @@ class Pause:
     async def wait(self) -> ExitCode | None:
         """Wait until the pause has elapsed and return None, or return the exit code if the agent is stopped earlier."""
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(Threads(DEFAULT_THREADS))
+        loop.set_default_executor(ThreadPool(DEFAULT_THREADS))
         loop.add_signal_handler(signal.SIGTERM, self.stop)
         loop.add_signal_handler(signal.SIGINT, lambda: self._end(ExitCode.INTERRUPTED))
         section = self.config.agent
@@ -67,7 +67,7 @@ class Pause:
 
                 with contextlib.suppress(SottovoceError, OSError):  # the fault itself may be a missing resource
                     await stack.enter_async_context(serve_fault_observation(self.config.observe.address, self.fault))
-            thread = stack.enter_context(Threads(1))
+            thread = stack.enter_context(ThreadPool(1))
             notifier = loop.create_task(notify_while_running(self._stopping, thread, self.fault.summary))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._seconds)

@@ -89,7 +89,7 @@ class Enroller:
 
     def invite(self, seconds: float) -> Token:
         """Return a token that admits one device and expires after the given number of seconds."""
-        self._token = Token.draw(self._address, self._der)
+        self._token = Token.create(self._address, self._der)
         self._expires_at = time.clock_gettime(_CLOCK) + seconds
         return self._token
 
@@ -164,7 +164,7 @@ class Enroller:
 
 
 @contextlib.contextmanager
-def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[None]:
+def record_invitation(fleet: Path, address: str, seconds: float) -> Iterator[None]:
     """Have `sottovoce fleet show` list an open invitation for the duration of the context."""
     directory = fleet / INVITATIONS
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -177,7 +177,7 @@ def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[N
         path.unlink(missing_ok=True)
 
 
-def open_invitations(fleet: Path) -> list[dict[str, str]]:
+def list_open_invitations(fleet: Path) -> list[dict[str, str]]:
     """Return the unexpired invitations, and delete the files of invitations whose process has ended."""
     invitations = []
     for path in sorted((fleet / INVITATIONS).glob("*.json")):

@@ -93,7 +93,7 @@ def redeem(token: Token, request: bytes) -> IssuedCertificate:
     )
 
 
-def ask_renewal(address: str, request: bytes, identity: Identity) -> bytes:
+def request_renewal(address: str, request: bytes, identity: Identity) -> bytes:
     """Request this device's next certificate from the fleet's enroller, and return it as PEM.
 
     Raises:

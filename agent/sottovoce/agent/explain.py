@@ -191,7 +191,7 @@ def _describe_all_tasks(spent: LedgerTotals | None) -> dict[str, Any] | None:
 def _first_step(family: Family) -> dict[str, Any] | None:
     """Return the number of private steps and how the first step's size was chosen; None without such steps."""
     step = family.first_step()
-    return None if step is None else {"steps": step.steps, "step_size": step.step_size, "words": step.words}
+    return None if step is None else {"steps": step.steps, "step_size": step.step_size, "words": step.summary}
 
 
 def _signal_and_noise(family: Family) -> dict[str, Any] | None:
@@ -199,7 +199,7 @@ def _signal_and_noise(family: Family) -> dict[str, Any] | None:
     signal = family.signal()
     if signal is None:
         return None
-    return {"signal": signal.signal, "noise": signal.noise, "devices": signal.devices, "words": signal.words}
+    return {"signal": signal.signal, "noise": signal.noise, "devices": signal.devices, "words": signal.summary}
 
 
 def _describe_renewal(budget: Budget, renews: RenewalInterval, *, follows: bool) -> str:

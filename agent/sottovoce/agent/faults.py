@@ -49,7 +49,7 @@ _NO_THREAD_MESSAGE = "can't start new thread"  # Python reports this for a lack 
 _SQLITE_ACCESS_CODES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _ADDRESS_ERRNOS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 
-KINDS = ("disk", "descriptors", "memory", "address", "clock", "vault")
+TRANSIENT_KINDS = ("disk", "descriptors", "memory", "address", "clock", "vault")
 """Kinds of transient faults."""
 
 _KIND_BY_EXIT_CODE = {

@@ -5,12 +5,12 @@ import time
 from collections.abc import Mapping
 
 import sottovoce
-from sottovoce.agent.faults import KINDS, MANUAL_KINDS, Fault
+from sottovoce.agent.faults import MANUAL_KINDS, TRANSIENT_KINDS, Fault
 from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.status import StatusSource
 from sottovoce.agent.wait_status import Waits
 from sottovoce.identity.renewal import renewal_time
-from sottovoce.observe.machine import Machine
+from sottovoce.observe.machine import ProcessMeasurements
 
 Values = dict[str, float | Mapping[str, float] | None]
 
@@ -44,7 +44,7 @@ def transport_problems(agent: StatusSource) -> dict[str, str]:
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 
-def agent_values(agent: StatusSource, measurements: Machine | None) -> Values:
+def agent_values(agent: StatusSource, measurements: ProcessMeasurements | None) -> Values:
     """Return the current metrics of an agent; see sottovoce.observe.metrics."""
     return {
         **fault_values(None),
@@ -59,7 +59,7 @@ def agent_values(agent: StatusSource, measurements: Machine | None) -> Values:
 
 def fault_values(fault: Fault | None) -> Values:
     """Return the metrics that are known even if the agent is not running."""
-    kinds = dict.fromkeys((*KINDS, *MANUAL_KINDS), 0)
+    kinds = dict.fromkeys((*TRANSIENT_KINDS, *MANUAL_KINDS), 0)
     return {
         "sottovoce_build_info": {sottovoce.__version__: 1},
         "sottovoce_fault": kinds if fault is None else {**kinds, fault.kind: 1},
@@ -176,7 +176,7 @@ def _with_zeros(labels: tuple[str, ...], values: Mapping[str, float] | None = No
     return {**dict.fromkeys(labels, 0.0), **(values or {})}
 
 
-def _machine_values(measurements: Machine) -> Values:
+def _machine_values(measurements: ProcessMeasurements) -> Values:
     return {
         "sottovoce_process_resident_memory_bytes": measurements.resident_bytes,
         "sottovoce_process_memory_limit_bytes": measurements.memory_limit_bytes,

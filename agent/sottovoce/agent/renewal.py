@@ -129,9 +129,9 @@ class Renewal:
 
     def _request_certificate(self, enroller: str, identity: Identity) -> None:
         # Imported late to save memory in an agent without an enroller.
-        from sottovoce.agent.enrolment import ask_renewal
+        from sottovoce.agent.enrolment import request_renewal
 
-        pem = ask_renewal(enroller, make_renewal_request(self._directory), identity)
+        pem = request_renewal(enroller, make_renewal_request(self._directory), identity)
         install_certificate(self._directory, pem, f"the certificate from the enroller at {enroller}")
 
     def _record_time(self, now: datetime) -> None:

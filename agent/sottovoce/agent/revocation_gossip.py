@@ -66,7 +66,7 @@ class RevocationGossip:
             None if trust.identity.mode != "fleet-ca" else load_revocation_list(state, trust.identity.authority)
         )
         if self.current_list is not None:
-            self._enforce(self.current_list, self._identity_with_keys(self.current_list))
+            self._enforce(self.current_list, self._apply_key_changes(self.current_list))
 
     @property
     def version(self) -> int:
@@ -170,7 +170,7 @@ class RevocationGossip:
             await self._adopt(revoked)
 
     async def _adopt(self, revoked: RevocationList) -> None:
-        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._identity_with_keys, revoked)
+        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._apply_key_changes, revoked)
         if revoked.rank <= self.rank:
             return  # a newer list has arrived in the meantime
         previously_revoked, keys = self._trust.revoked, self.current_list.keys if self.current_list is not None else ()
@@ -187,7 +187,7 @@ class RevocationGossip:
         self._on_change()
         self._wake_event.set()
 
-    def _identity_with_keys(self, revoked: RevocationList) -> Identity | None:
+    def _apply_key_changes(self, revoked: RevocationList) -> Identity | None:
         """Store the key changes in a list, and return the identity under the new keys, or None if it is unchanged."""
         if store_key_changes(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
             return load(self._identity, check_dates=False)
@@ -228,4 +228,4 @@ def _is_identity_outdated(revoked: RevocationList, identity: Identity) -> bool:
     authority = identity.authority
     if not isinstance(authority, FleetAuthority) or not revoked.keys:
         return False
-    return authority.after_changes(revoked.keys).certificate != authority.certificate
+    return authority.with_changes(revoked.keys).certificate != authority.certificate

@@ -46,7 +46,7 @@ def rotate(directory: Path, accept: int) -> Fleet:
     return _write_files(directory, Fleet(fleet.name, certificate, key, spare, changes), fleet.authority, spare_files)
 
 
-def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: int) -> Fleet:
+def rotate_with_spare(directory: Path, spare: Path, state: Path | None, accept: int) -> Fleet:
     """Replace a fleet's signing key with its spare key, without needing the current key, and create a new spare key.
 
     Args:

@@ -39,7 +39,7 @@ from sottovoce.agent.timers import Timers
 from sottovoce.agent.vault_queries import VaultQueries
 from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
-from sottovoce.concurrency import Threads
+from sottovoce.concurrency import ThreadPool
 from sottovoce.config import AgentConfig
 from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
@@ -118,7 +118,7 @@ class Agent:
         self._loop: asyncio.AbstractEventLoop
         self._core_lock = asyncio.Lock()
         self._day_watch = day_watch
-        self._core_thread = Threads(1)
+        self._core_thread = ThreadPool(1)
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire_timer(name)))
         self._background_tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -166,7 +166,7 @@ class Agent:
         """
         self._loop = asyncio.get_running_loop()
         if not embedded:
-            self._loop.set_exception_handler(timers.handle)
+            self._loop.set_exception_handler(timers.log_loop_error)
             self._loop.add_signal_handler(signal.SIGTERM, self.stop)
             self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)

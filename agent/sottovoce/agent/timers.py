@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 _sparse_log = RateLimitedLog(_log)
 
 
-def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log an error that asyncio could not deliver to any caller; see asyncio.loop.set_exception_handler.
 
     If the system refuses a resource that is requested again later, such as a file descriptor or memory, at most one

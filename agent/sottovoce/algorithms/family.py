@@ -54,7 +54,7 @@ class SignalAndNoise:
         return max(1, math.ceil((self.noise / self.signal) ** 2)) if self.signal > 0 else 0
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The signal and noise as text."""
         if self.inert:
             return (
@@ -89,7 +89,7 @@ class FirstStep:
     limits: Limits | None
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The number of steps and the first step size as text, with the noise limit that applied."""
         chosen = f"{self.steps} private steps; γ = {self.step_size:.3g} in the first"
         if self.limits is None:

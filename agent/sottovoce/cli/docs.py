@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sottovoce.errors import UsageError
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 _INSTALLED = Path(__file__).parents[1] / "docs"
 _IN_REPOSITORY = Path(__file__).parents[3] / "docs"
@@ -55,7 +55,7 @@ def _find_page(pages: dict[str, Path], requested: str) -> Path:
     if matches:
         names = ", ".join(page_name for page_name, path in pages.items() if path in matches)
         raise UsageError(f"{requested}: several pages match; choose one of {names}")
-    similar = suggestion(name, pages) or suggestion(name, [page_name.rpartition("/")[2] for page_name in pages])
+    similar = suggest_name(name, pages) or suggest_name(name, [page_name.rpartition("/")[2] for page_name in pages])
     hint = f"; did you mean {similar}?" if similar else ";"
     raise UsageError(f"{requested}: no such page{hint} `sottovoce docs` lists all pages")
 

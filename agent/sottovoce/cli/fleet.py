@@ -126,7 +126,7 @@ def _device_facts(state: Path) -> dict[str, Any]:
 
 
 def _fleet_facts(directory: Path) -> dict[str, Any]:
-    from sottovoce.agent.enroller import open_invitations
+    from sottovoce.agent.enroller import list_open_invitations
     from sottovoce.agent.fleet_promise import read_promise, resolve_budget
     from sottovoce.agent.revocation_store import load_revocation_list
     from sottovoce.identity import open_fleet
@@ -140,5 +140,5 @@ def _fleet_facts(directory: Path) -> dict[str, Any]:
         "promises": "" if promised is None else resolve_budget(promised).description,
         "revocations": 0 if revocations is None else revocations.version,
         "revoked": [] if revocations is None else list(revocations.node_ids),
-        "invitations": open_invitations(directory),
+        "invitations": list_open_invitations(directory),
     }

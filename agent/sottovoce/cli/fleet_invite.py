@@ -114,7 +114,7 @@ def _serve(
     valid: str | None,
     show: Callable[[str], None],
 ) -> None:
-    from sottovoce.agent.enroller import recorded_invitation
+    from sottovoce.agent.enroller import record_invitation
     from sottovoce.cli.fleet_options import parse_duration
     from sottovoce.errors import NetworkError
 
@@ -139,7 +139,7 @@ def _serve(
 
     # Without this handler, SIGTERM would leave the recorded invitation behind.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    with recorded_invitation(directory, address, seconds):
+    with record_invitation(directory, address, seconds):
         joined = asyncio.run(wait_for_device())
     if joined is None:
         raise NetworkError(

@@ -91,13 +91,13 @@ def _install(state: Path, install: Path) -> None:
 
 
 def _ask_enroller(state: Path, address: str) -> None:
-    from sottovoce.agent.enrolment import ask_renewal
+    from sottovoce.agent.enrolment import request_renewal
     from sottovoce.identity import load
     from sottovoce.identity.renewal import make_renewal_request
 
     check_reachable(address, "--enroller", "an enroller")
     identity = load(_identity_directory(state), check_dates=False)
-    pem = ask_renewal(address, make_renewal_request(_identity_directory(state)), identity)
+    pem = request_renewal(address, make_renewal_request(_identity_directory(state)), identity)
     _replace_certificate(state, pem, f"the certificate issued by the enroller at {address}")
 
 
@@ -158,7 +158,7 @@ def rotate(
     """Replace the fleet's key. Devices forward the new key and renew their certificates before the old ones expire."""
     from sottovoce.agent.revocation_store import NAME
     from sottovoce.agent.rotation import rotate as rotate_by_current
-    from sottovoce.agent.rotation import rotate_by_spare
+    from sottovoce.agent.rotation import rotate_with_spare
     from sottovoce.cli.fleet_options import parse_duration
     from sottovoce.identity.fleet import SPARE
 
@@ -174,7 +174,7 @@ def rotate(
     if spare is None:
         rotate_by_current(fleet, seconds)
     else:
-        rotate_by_spare(fleet, spare, state, seconds)
+        rotate_with_spare(fleet, spare, state, seconds)
     typer.echo(f"{fleet}: the new key is now in use; certificates signed by the old key stay valid for {accept}.")
     if (fleet / SPARE).exists():
         typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium.")

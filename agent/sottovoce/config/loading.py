@@ -24,7 +24,7 @@ from sottovoce.registry import (
     loaded_algorithms,
     unknown_name_hint,
 )
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 KeyPath = tuple[str | int, ...]
 LineFinder = Callable[[KeyPath], int | None]
@@ -227,7 +227,7 @@ def _error_line(message: str, table: KeyPath, types: Mapping[str, Any], origin: 
             message = "missing; add it"
         else:
             known_keys = _known_keys(location[:-1], types)
-            similar = suggestion(match[2], known_keys)
+            similar = suggest_name(match[2], known_keys)
             message = "unknown key"
             remedy = f"; did you mean `{similar}`?" if similar else f"; known keys here: {', '.join(known_keys)}"
     elif message.startswith("Expected `str` matching regex"):

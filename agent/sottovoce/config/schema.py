@@ -144,14 +144,14 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = None
 
     @property
-    def rule(self) -> Cell:
+    def size_limits(self) -> Cell:
         """The cell's size limits that these settings describe."""
         cell = Cell(self.min, self.max, self.colluding, self.threshold)
         return replace(cell, spare=cell.default_spare if self.spare is None else self.spare)
 
     def __post_init__(self) -> None:
         """Check that every roster can be opened and protects at least one member."""
-        if (defect := self.rule.defect) is not None:
+        if (defect := self.size_limits.defect) is not None:
             raise invalid_key(*defect)
 
 
@@ -447,7 +447,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def cell(self) -> Cell | None:
         """Size limits of the cells in which devices share their noise; None if each device adds full noise itself."""
         noise = self.privacy.noise or ("cell" if self.learner.algorithm.secure_sums == "always" else "local")
-        return None if noise == "local" else (self.privacy.cell or CellSection()).rule
+        return None if noise == "local" else (self.privacy.cell or CellSection()).size_limits
 
     @property
     def neighbouring(self) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from sottovoce.plugins import TRANSPORT, find, installed_plugins
-from sottovoce.suggestions import LARGEST, invalid_key, suggestion
+from sottovoce.suggestions import LARGEST, invalid_key, suggest_name
 
 OWN = ("grpc", "mqtt")
 """Names of Sottovoce's own transports."""
@@ -164,7 +164,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         plugin = find(TRANSPORT, name, OWN)
         if plugin is None:
             known_names = [*OWN, *installed_plugins(TRANSPORT)]
-            similar = suggestion(name, known_names)
+            similar = suggest_name(name, known_names)
             remedy = f"did you mean {similar}?" if similar else f"choose from {', '.join(known_names)}"
             raise invalid_key("use", f"no transport is named {name}; {remedy}")
         announce = self.plugins.get(name, {}).get("announce")

@@ -17,7 +17,7 @@ from sottovoce.data.bounds import parse_bounds
 from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 # If line 1 has such a cell, the line may be a record or contain joined cells, so messages never show its "names".
 _RECORD_LIKE = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
@@ -154,7 +154,7 @@ def _column_by_name(path: Path, cells: list[str], option: str, column: str) -> i
             f"{path}: line 1 has no column {column!r}. If line 1 is a record, add &header=no and specify the {option} "
             "column by index (-1 is the last); otherwise check the name and the delimiter."
         )
-    similar = suggestion(column, names)
+    similar = suggest_name(column, names)
     remedy = f"Did you mean {option}={similar}?" if similar else f"Its columns are {', '.join(names)}."
     raise DataError(f"{path}: there is no column {column!r}. {remedy}")
 

@@ -16,7 +16,7 @@ from sottovoce.data.records import check_records
 from sottovoce.errors import DataError
 from sottovoce.plugins import DATA_KIND, find, guarded
 from sottovoce.plugins import load as load_plugin
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def _remedy(name: str) -> str:
         return f"For example, write {_SUFFIXES[suffix].format(name)} to read this file."
     if name.lower() in _IDX_DATASETS:
         return f"For example, write idx:DIRECTORY for the directory that contains the files of {name}."
-    similar = suggestion(name, KINDS)
+    similar = suggest_name(name, KINDS)
     return f"{f'Did you mean {similar!r}? ' if similar else ''}For example, write {KINDS[similar or 'csv'].example}."
 
 

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from sottovoce.data import scattering, steps
 from sottovoce.data.bounds import Bounds
 from sottovoce.errors import DataError
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 BIAS = 0.3
 """Constant last column of `centred_unit`, with which a record has a norm of at most sqrt(1 + BIAS**2)."""
@@ -190,7 +190,7 @@ def _parse_step(text: str) -> tuple[str, float]:
     name = match[1] if match else text
     if not match or name not in _STEPS:
         known_names = [*_STEPS, *_NAMED, _NONE]
-        similar = suggestion(name, known_names)
+        similar = suggest_name(name, known_names)
         hint = f"Did you mean {similar!r}? " if similar else ""
         raise DataError(f"There is no transform step {text!r}. {hint}Steps: {', '.join(known_names)}.")
     kind = _STEPS[name].number

@@ -130,7 +130,7 @@ def model(subject: Subject) -> Iterator[Finding]:
     signal = family.signal()
     if signal is not None and (signal.inert or signal.devices > _MAX_DEVICES):
         yield warning(
-            f"inert: {signal.words}",
+            f"inert: {signal.summary}",
             "use a larger privacy.epsilon, a smaller privacy.unit or fewer learner.steps: `sottovoce privacy explain` "
             "shows the effect",
         )

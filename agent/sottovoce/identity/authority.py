@@ -59,7 +59,7 @@ class Authority(Protocol):
         """
         ...
 
-    def after_changes(self, changes: Sequence[KeyChange]) -> "Authority":
+    def with_changes(self, changes: Sequence[KeyChange]) -> "Authority":
         """Return the authority that results from these changes of the fleet's keys.
 
         Raises:
@@ -98,7 +98,7 @@ def check_fleet_signature(
     if fleet != authority.fleet:
         raise IdentityError(f"{document} belongs to fleet {fleet!r}, not to {authority.fleet!r}")
     try:
-        (authority.after_changes(changes) if changes else authority).verify_signature(message, signature)
+        (authority.with_changes(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
         raise type(error)(f"{document} from {version} was refused: {error}") from error
 
@@ -164,7 +164,7 @@ class FleetAuthority:
             )
         raise IdentityError(f"the document was not signed by fleet {self.fleet!r}; get it from the fleet's key holder")
 
-    def after_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
+    def with_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
         """See Authority.after_changes."""
         anchors = apply_changes(self.anchors, changes)
         return FleetAuthority(anchors.current, anchors.spare, retired_keys(changes)) if changes else self
@@ -217,7 +217,7 @@ class IssuerAuthority:
             "device's certificate, which excludes the device once that certificate expires"
         )
 
-    def after_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
+    def with_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
         """See Authority.after_changes. An external CA manages its own keys."""
         raise IdentityError("the keys of a fleet with an external CA cannot be changed here; change them at the CA")
 
@@ -255,7 +255,7 @@ class PinnedAuthority:
         """See Authority.verify_signature. A pinned fleet has no signing key."""
         raise IdentityError("pinned devices have no revocation lists: remove the device from transport.peers")
 
-    def after_changes(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
+    def with_changes(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
         """See Authority.after_changes. A pinned fleet has no common key that could change."""
         raise IdentityError("pinned devices have no fleet key to change")
 

@@ -167,7 +167,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
     authority = FleetAuthority(anchors.current, anchors.spare)
     if not changes_file.exists():
         return authority
-    return authority.after_changes(decode_changes(read(changes_file), changes_file))
+    return authority.with_changes(decode_changes(read(changes_file), changes_file))
 
 
 def detect_mode(directory: Path) -> tuple[Mode, Path]:

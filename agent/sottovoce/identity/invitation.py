@@ -155,7 +155,7 @@ class Token:
     fingerprint: bytes
 
     @classmethod
-    def draw(cls, address: str, certificate: bytes) -> Self:
+    def create(cls, address: str, certificate: bytes) -> Self:
         """Return a token with a new secret, for the enroller with this DER certificate."""
         return cls(address, secrets.token_bytes(_SECRET_BYTES), _fingerprint(certificate))
 

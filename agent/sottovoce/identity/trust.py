@@ -144,9 +144,9 @@ class CurrentAuthority:
         """See Authority.verify_signature."""
         self._trust.identity.authority.verify_signature(message, signature)
 
-    def after_changes(self, changes: Sequence[KeyChange]) -> Authority:
+    def with_changes(self, changes: Sequence[KeyChange]) -> Authority:
         """See Authority.after_changes."""
-        return self._trust.identity.authority.after_changes(changes)
+        return self._trust.identity.authority.with_changes(changes)
 
 
 def _check_roots(identity: Identity) -> None:

@@ -2,7 +2,6 @@
 
 from sottovoce.learners.learner import (
     Ask,
-    Belief,
     Delivered,
     Effect,
     Event,
@@ -22,6 +21,7 @@ from sottovoce.learners.learner import (
     Send,
     SetTimer,
     SettlingLearner,
+    SettlingState,
     Shelve,
     State,
     TakePart,
@@ -31,7 +31,6 @@ from sottovoce.learners.published_records import Holding, Perturbation, Provenan
 
 __all__ = [
     "Ask",
-    "Belief",
     "Delivered",
     "Effect",
     "Event",
@@ -55,6 +54,7 @@ __all__ = [
     "Send",
     "SetTimer",
     "SettlingLearner",
+    "SettlingState",
     "Shelf",
     "Shelve",
     "Signed",

@@ -250,7 +250,7 @@ class Learner(Protocol[S]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Belief:
+class SettlingState:
     """The part of a state that new information would change.
 
     Attributes:
@@ -266,7 +266,7 @@ class Belief:
 class SettlingLearner(Protocol):
     """A learner that never stops, but whose result eventually settles."""
 
-    def belief(self, state: Any) -> Belief | None:
+    def belief(self, state: Any) -> SettlingState | None:
         """Return the result, which contains only released values, or None while private steps are still to come."""
         ...
 

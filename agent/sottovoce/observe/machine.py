@@ -13,7 +13,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ProcessMeasurements:
     """Measurements of this process and its file system at one moment.
 
     Attributes:
@@ -29,10 +29,12 @@ class Machine:
     free_bytes: int
 
 
-def measure_machine(directory: Path) -> Machine:
+def measure_machine(directory: Path) -> ProcessMeasurements:
     """Measure this process and the file system of `directory`. This call may block on disk I/O."""
     disk = os.statvfs(directory)
-    return Machine(resident_bytes(), memory_limit_bytes(), time.process_time(), disk.f_bavail * disk.f_frsize)
+    return ProcessMeasurements(
+        resident_bytes(), memory_limit_bytes(), time.process_time(), disk.f_bavail * disk.f_frsize
+    )
 
 
 def resident_bytes() -> int:

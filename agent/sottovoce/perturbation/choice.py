@@ -7,7 +7,7 @@ from sottovoce.perturbation.cap import MAX_EPSILON, MIN_EPSILON
 from sottovoce.perturbation.exact import Exact
 from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
 from sottovoce.perturbation.priv_unit import PrivUnit
-from sottovoce.perturbation.scheme import Scheme, copies_of
+from sottovoce.perturbation.scheme import Scheme, copy_count
 from sottovoce.perturbation.two_part import LabelledPrivUnit
 
 MAX_WIDTH = 2**20
@@ -73,7 +73,7 @@ def select_scheme(features: int, classes: int, epsilon: float | None) -> Scheme:
     """
     if epsilon is None:
         return scheme("exact", features, classes, None)
-    wide = copies_of(classes) * features > MAX_WIDTH
+    wide = copy_count(classes) * features > MAX_WIDTH
     candidates = [scheme(name, features, classes, epsilon) for name in (_SOUND[-1:] if wide else _SOUND)]
     return min(candidates, key=lambda candidate: candidate.error)
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from sottovoce.perturbation.grid import length, slack
-from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, label_signs, scaled
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copy_count, label_signs, scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Exact:
     @property
     def copies(self) -> int:
         """See Scheme.copies."""
-        return copies_of(self.classes)
+        return copy_count(self.classes)
 
     @property
     def width(self) -> int:

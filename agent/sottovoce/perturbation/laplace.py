@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from sottovoce.errors import PrivacyError
-from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copy_count, from_tensor, scaled, sums
 
 _TAIL = 61.0  # a little more than 60, because the noise is on a grid
 _MAX_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
@@ -41,7 +41,7 @@ class LaplaceCopies:
     @property
     def copies(self) -> int:
         """See Scheme.copies."""
-        return copies_of(self.classes)
+        return copy_count(self.classes)
 
     @property
     def width(self) -> int:
@@ -113,7 +113,7 @@ class Laplace:
     @property
     def copies(self) -> int:
         """See Scheme.copies."""
-        return copies_of(self.classes)
+        return copy_count(self.classes)
 
     @property
     def width(self) -> int:

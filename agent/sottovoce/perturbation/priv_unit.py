@@ -5,7 +5,7 @@ from typing import Literal
 
 from sottovoce.perturbation.cap import Cap, best_cap
 from sottovoce.perturbation.grid import length, slack, sphere_exponent
-from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copy_count, from_tensor, scaled, sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class PrivUnit:
     @property
     def copies(self) -> int:
         """See Scheme.copies."""
-        return copies_of(self.classes)
+        return copy_count(self.classes)
 
     @property
     def width(self) -> int:

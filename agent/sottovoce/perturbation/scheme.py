@@ -117,7 +117,7 @@ class Scheme(Protocol):
         ...
 
 
-def copies_of(classes: int) -> int:
+def copy_count(classes: int) -> int:
     """Return a record's number of one-vs-all copies: 1 for two classes, otherwise c."""
     return 1 if classes == 2 else classes
 

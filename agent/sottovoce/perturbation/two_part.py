@@ -9,7 +9,7 @@ from sottovoce.perturbation.cap import Cap, best_cap
 from sottovoce.perturbation.grid import length, slack, sphere_exponent
 from sottovoce.perturbation.priv_unit import debias
 from sottovoce.perturbation.randomised_response import RandomisedLabel
-from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, scaled, sums
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copy_count, scaled, sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LabelledPrivUnit:
     @property
     def copies(self) -> int:
         """See Scheme.copies."""
-        return copies_of(self.classes)
+        return copy_count(self.classes)
 
     @property
     def width(self) -> int:

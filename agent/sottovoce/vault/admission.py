@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sottovoce.concurrency import Background
+from sottovoce.concurrency import BackgroundThread
 
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 _MAX_WAITING = 16  # connections that may wait for an answer; an agent has one or two
@@ -58,7 +58,7 @@ class Admission:
         """
         thread = None
         try:
-            thread = Background(self._admit)
+            thread = BackgroundThread(self._admit)
             yield
         finally:
             self._stop.send(b"!")

@@ -224,7 +224,7 @@ def squared_units(clip: float, exponent: int) -> int:
     return math.floor((Fraction(clip) / Fraction(2) ** exponent) ** 2)
 
 
-class Bounded(Protocol):
+class SumBounds(Protocol):
     """The bounds of a sum: P, the grid step, and the squared bound on a row, in squared units."""
 
     @property
@@ -240,7 +240,7 @@ class Bounded(Protocol):
         ...
 
 
-def sum_clipped_rows(bounds: Bounded, batches: Batches) -> NDArray[np.int64]:
+def sum_clipped_rows(bounds: SumBounds, batches: Batches) -> NDArray[np.int64]:
     """Return the exact sum of the clipped rows in grid units: every partial sum is an integer below 2^53."""
     total = np.zeros(bounds.size, dtype=np.int64)
     for rows in batches:

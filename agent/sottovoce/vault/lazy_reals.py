@@ -61,7 +61,7 @@ class Tape:
             raise Undecided
         return number < threshold
 
-    def divisor(self, number: Decimal) -> Decimal:
+    def require_nonzero(self, number: Decimal) -> Decimal:
         """Return the non-negative `number` if it is safely above 0: a divisor, or the argument of a root or logarithm.
 
         Otherwise, raise Undecided.

@@ -47,11 +47,11 @@ def number_by_hash(records: Records, ledger: Ledger) -> Records:
     return replace(records, units=units)
 
 
-def any_number(_: int) -> None:
+def accept_any_count(_: int) -> None:
     """Accept any number of records; the default check of `enrol_records`."""
 
 
-def enrol_records(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
+def enrol_records(records: Records, ledger: Ledger, check: Callable[[int], None] = accept_any_count) -> Records:
     """Return the records of the task's first start, numbered by position; at the first start, enrol `records`.
 
     Args:

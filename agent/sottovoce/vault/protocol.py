@@ -21,7 +21,7 @@ from sottovoce.vault.chain import LedgerPosition
 from sottovoce.vault.witnesses import Witness
 
 VERSION = 7
-SLACK = 8192  # maximum size in bytes of a message without its array
+OVERHEAD_BYTES = 8192  # maximum size in bytes of a message without its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
 

@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from sottovoce.concurrency import Threads
+from sottovoce.concurrency import ThreadPool
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.errors import (
     DataError,
@@ -78,7 +78,7 @@ class RemoteVault:
         self._path, self._patience, self._waits = path, patience, waits
         self._closed = threading.Event()
         self._connections: set[socket.socket] = set()
-        self._thread = Threads(1)
+        self._thread = ThreadPool(1)
         self._has_connected = self._changing = False
         raw, introduction = self._exchange(protocol.Introduce(), min(patience, _FIRST_CONTACT_SECONDS))
         if not isinstance(introduction, Introduction):

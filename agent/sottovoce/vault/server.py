@@ -80,7 +80,9 @@ class VaultServer:
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encode(introduction))
-        self._max_bytes = max(8 * served.max_point_size, MAX_SIGNED_TASK_BYTES, vault.largest_step) + protocol.SLACK
+        self._max_bytes = (
+            max(8 * served.max_point_size, MAX_SIGNED_TASK_BYTES, vault.largest_step) + protocol.OVERHEAD_BYTES
+        )
         self._task_accepted = False
         self._logged: dict[str, float] = {}
 

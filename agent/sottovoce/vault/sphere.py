@@ -20,10 +20,10 @@ def cap_height(cap: Cap, tape: Tape) -> tuple[Decimal, Decimal]:
     edge, touch = _artanh(Decimal(cap.gamma)), Decimal(max(cap.gamma, cap.dimension**-0.5))
     peak = ((1 - touch) * (1 + touch)).ln() / 2 + touch * _artanh(touch)
     while True:
-        v = edge - tape.divisor(tape.uniform()).ln() / (power * touch)
+        v = edge - tape.require_nonzero(tape.uniform()).ln() / (power * touch)
         growth = v.exp()
         cosine = (growth + 1 / growth) / 2
-        if tape.is_below(tape.divisor(tape.uniform()).ln(), power * (touch * v - cosine.ln() - peak)):
+        if tape.is_below(tape.require_nonzero(tape.uniform()).ln(), power * (touch * v - cosine.ln() - peak)):
             return (growth - 1 / growth) / 2 / cosine, 1 / cosine
 
 
@@ -56,7 +56,7 @@ def draw_point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tap
     v = draw_direction(cap.dimension, tape)
     along = _product(v[block], unit)
     v[block] = [number - along * coordinate for number, coordinate in zip(v[block], unit, strict=True)]
-    stretch = radius / tape.divisor(_length(v))
+    stretch = radius / tape.require_nonzero(_length(v))
     v = [stretch * number for number in v]
     v[block] = [number + height * coordinate for number, coordinate in zip(v[block], unit, strict=True)]
     return v
@@ -65,7 +65,7 @@ def draw_point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tap
 def draw_uniform_point(dimension: int, tape: Tape) -> Point:
     """Draw a point uniformly from the unit sphere of ℝᴰ."""
     v = draw_direction(dimension, tape)
-    length = tape.divisor(_length(v))
+    length = tape.require_nonzero(_length(v))
     return [number / length for number in v]
 
 
@@ -80,7 +80,7 @@ def draw_direction(dimension: int, tape: Tape) -> Point:
     v: Point = []
     for low, high in pairwise([Decimal(0), *cuts, Decimal(1)]):
         x, y, square = _draw_in_disc(tape)
-        stretch = tape.divisor((high - low).sqrt()) / square.sqrt()
+        stretch = tape.require_nonzero((high - low).sqrt()) / square.sqrt()
         v += [stretch * x, stretch * y]
     return v[:dimension]
 
@@ -91,7 +91,7 @@ def _draw_in_disc(tape: Tape) -> tuple[Decimal, Decimal, Decimal]:
         x, y = 2 * tape.uniform() - 1, 2 * tape.uniform() - 1
         square = x * x + y * y
         if tape.is_below(square, Decimal(1)):
-            return x, y, tape.divisor(square)
+            return x, y, tape.require_nonzero(square)
 
 
 def _product(v: Sequence[Decimal], w: Sequence[Decimal]) -> Decimal:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sottovoce.accounting.events import Event, equal_except_units, with_units
 from sottovoce.accounting.units import EVERY, Units, overlap, union
-from sottovoce.concurrency import Background, Threads
+from sottovoce.concurrency import BackgroundThread, ThreadPool
 from sottovoce.data import Records
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
@@ -86,12 +86,12 @@ class Vault:
             if context.make_cell is None or context.verify_signature is None
             else context.make_cell(context.verify_signature)
         )
-        self._thread: Threads | None = None
+        self._thread: ThreadPool | None = None
         self._turn = threading.Lock()  # two threads must not use the SQLite connection at the same time
         self._ended_reason: str | None = None
         self._closing = threading.Event()
         if context.ledger.running_time.is_counting:
-            Background(self._record_running_time)
+            BackgroundThread(self._record_running_time)
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -254,9 +254,9 @@ class Vault:
             or (None if growing_records is None else growing_records.waiting_reason)
         )
 
-    def _own_thread(self) -> Threads:
+    def _own_thread(self) -> ThreadPool:
         if self._thread is None:
-            self._thread = Threads(1)
+            self._thread = ThreadPool(1)
         return self._thread
 
     def _record_running_time(self) -> None:

@@ -12,7 +12,7 @@ from sottovoce.vault import Ledger
 
 from sottovoce_lab.auditor.bounds import pure_sample_size, sample_size
 from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding
-from sottovoce_lab.auditor.games import play_books_game, play_canary_game, play_low_bits_game, play_noise_game
+from sottovoce_lab.auditor.games import play_canary_game, play_ledger_game, play_low_bits_game, play_noise_game
 from sottovoce_lab.auditor.subject import Subject
 from sottovoce_lab.auditor.targets import LEARNERS, MECHANISMS
 from sottovoce_lab.auditor.targets.shipped import shipped_learner
@@ -101,7 +101,7 @@ def _findings(
         games["noise"] = lambda: [play_noise_game(subject, "noise", alpha)]
         if (variant := subject.single_number_variant()) is not None:
             games["noise of a single number"] = lambda: [play_noise_game(variant, "noise of a single number", alpha)]
-        games["books"] = lambda: [play_books_game(subject)]
+        games["books"] = lambda: [play_ledger_game(subject)]
         if (grid := subject.grid) is not None:
             games["low bits"] = lambda: [play_low_bits_game(subject, grid, rng, alpha)]
     games["canaries"] = lambda: play_canary_game(subject, stated, trials, rng, alpha, 1 - CONFIDENCE)

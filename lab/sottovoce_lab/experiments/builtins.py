@@ -7,7 +7,7 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.registry import ALGORITHMS
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 from sottovoce_lab.experiments.settings import KEYS, from_file
 
@@ -36,7 +36,7 @@ def load_experiment(name: str, known: Collection[str] | None = KEYS) -> dict[str
     if name in ALGORITHMS:
         return {"learner.name": name}
     if not name.endswith(".toml"):
-        nearest = suggestion(name, [*names(), *ALGORITHMS])
+        nearest = suggest_name(name, [*names(), *ALGORITHMS])
         remedy = f"did you mean {nearest}? Specify" if nearest else "specify"
         raise UsageError(
             f"{name}: no such experiment; {remedy} a file that ends in .toml, or one of "

@@ -57,7 +57,7 @@ class Fleet:
         for part in _chunks(n):
             features, labels = self.records.features[part], self.records.labels[part]
             if self.settings.is_noiseless:
-                q[part] = targets(labels, self.classes)[:, :, np.newaxis] * self.units(features)[:, np.newaxis]
+                q[part] = targets(labels, self.classes)[:, :, np.newaxis] * self.normalise(features)[:, np.newaxis]
             else:
                 q[part] = self.scheme.decode(simulate(self.scheme, features, labels, stream))
         return q
@@ -71,7 +71,7 @@ class Fleet:
             values[part] = simulate(self.scheme, features, labels, stream)
         return values
 
-    def units(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def normalise(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scale rows to length 1 in the learner's norm; zero rows stay zero.
 
         The norm is L1 with fidelity `paper` and for the learner gradient-walk, and L2 in all other cases.

@@ -31,7 +31,7 @@ class Meter:
 
     def __init__(self, fleet: Fleet, generator: np.random.Generator) -> None:
         self._model = OneVsAll(fleet.test.features.shape[1], fleet.classes)
-        self._features = fleet.units(fleet.test.features)
+        self._features = fleet.normalise(fleet.test.features)
         self._labels = fleet.test.labels
         self._sample = np.sort(generator.permutation(len(self._labels))[:_CURVE_RECORDS])
 

@@ -97,6 +97,6 @@ def _batch_records(fleet: Fleet, size: int) -> NDArray[np.float64]:
             f"learner.batch = {size}: there are only {len(fleet.records)} records; use a smaller batch or more agents"
         )
     signs = targets(fleet.records.labels, fleet.classes)
-    signed_features = signs[:, :, np.newaxis] * fleet.units(fleet.records.features)[:, np.newaxis]
+    signed_features = signs[:, :, np.newaxis] * fleet.normalise(fleet.records.features)[:, np.newaxis]
     devices = len(signed_features) // size
     return signed_features[: devices * size].reshape(devices, size, *signed_features.shape[1:])

@@ -90,7 +90,7 @@ def build_report(
         faults=_faults(fleet),
         ledgers_agree=True,
         baselines=lambda: compute_baselines(
-            _sampled_records(fleet), Records(fleet.units(fleet.test.features), fleet.test.labels)
+            _sampled_records(fleet), Records(fleet.normalise(fleet.test.features), fleet.test.labels)
         ),
         warnings=warnings,
     ).document()

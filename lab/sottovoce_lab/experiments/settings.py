@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError, UsageError
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 from sottovoce_lab.simulator.vector import PEERS, LogNormal, Network
 from sottovoce_lab.testbed.assignments import parse_assignments
@@ -282,5 +282,5 @@ def _resolve_source(source: str, directory: Path) -> str:
 
 def _hint(key: str) -> str:
     names = [*KEYS, *_ALIASES]
-    nearest = suggestion(key, names) or suggestion(key.rpartition(".")[2], names)
+    nearest = suggest_name(key, names) or suggest_name(key.rpartition(".")[2], names)
     return f" Did you mean `{nearest}`?" if nearest else f" The known keys are {', '.join(KEYS)}."

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 from sottovoce.errors import UsageError
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 _FOLDER = resources.files("sottovoce_lab.papers") / "specs"
 _PAPER = "paper"
@@ -208,7 +208,7 @@ def expand_names(names: list[str]) -> list[str]:
     """
     known = {**{name: [name] for name in experiments()}, **{name: experiments(name) for name in papers()}}
     if unknown := [name for name in names if name not in known]:
-        nearest = suggestion(unknown[0], known)
+        nearest = suggest_name(unknown[0], known)
         remedy = f"Did you mean {nearest}?" if nearest else f"Choose from {', '.join(papers())}, or see --list."
         raise UsageError(f"There is no figure, table or paper named {unknown[0]}. {remedy}")
     return list(dict.fromkeys(experiment for name in names or papers() for experiment in known[name]))

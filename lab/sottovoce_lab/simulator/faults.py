@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 
 from sottovoce_lab.simulator.absences import Absence, read_absences
 
@@ -217,7 +217,7 @@ def _kind(specification: str) -> str:
 def _parse(specification: str) -> Mapping[str, Any]:
     kind, _, value = specification.partition("=")
     if kind not in _KINDS:
-        nearest = suggestion(kind, _KINDS)
+        nearest = suggest_name(kind, _KINDS)
         forms = [_KINDS[nearest]] if nearest else _KINDS.values()
         raise UsageError(f"--fault {specification}: unknown fault `{kind}`; write it like {', '.join(forms)}")
 

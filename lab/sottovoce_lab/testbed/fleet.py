@@ -172,7 +172,7 @@ class ProcessFleet:
         ]
         process = self.members[index].process
         if process is not None:
-            process.tell(b" ".join(node.encode() for node in unreachable) + b"\n")
+            process.write_line(b" ".join(node.encode() for node in unreachable) + b"\n")
 
     def poll(self) -> None:
         """Query every running agent for its status.

@@ -59,7 +59,7 @@ class Process(Protocol):
 class AgentProcess(Process, Protocol):
     """An agent's process."""
 
-    def tell(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         """Write a line to the agent's standard input, or do nothing if the agent has ended."""
         ...
 
@@ -225,7 +225,7 @@ class _Program:
         self.wait = self._process.wait
         self.send_signal = self._process.send_signal
 
-    def tell(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(line)
@@ -269,7 +269,7 @@ class _Fork:
         if self.poll() is None:
             self._server.signal(self, number)
 
-    def tell(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         if self._commands is not None:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._commands, line)

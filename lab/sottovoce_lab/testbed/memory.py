@@ -39,7 +39,7 @@ MAX_POINTS = 200
 """Maximum number of points on a curve; beyond it, measuring would take longer than learning."""
 
 
-class Weather:
+class AgentFaults:
     """Agent faults that `--fault` cannot express. This base class adds none; subclasses add some.
 
     Attributes:
@@ -54,7 +54,7 @@ class Weather:
         """Modify an agent that has just been built."""
 
 
-CALM = Weather()
+NO_AGENT_FAULTS = AgentFaults()
 
 
 class Clock:
@@ -82,7 +82,7 @@ def run(
     event_observer: EventObserver | None = None,
     meter: AnyMeter | None = None,
     points: int = MAX_POINTS,
-    weather: Weather = CALM,
+    agent_faults: AgentFaults = NO_AGENT_FAULTS,
 ) -> Report:
     """Run the plan to its end, and measure it. Ctrl-C ends the run early, with a report on the results so far.
 
@@ -92,13 +92,13 @@ def run(
         event_observer: receives every event; None for no observer.
         meter: measures the models; None for the plan's default meter.
         points: the maximum number of points on the curve; measuring each point takes time.
-        weather: agent faults that `--fault` cannot express.
+        agent_faults: agent faults that `--fault` cannot express.
     """
     started_at = time.monotonic()
     options = plan.options
     clock = Clock(options.period)
-    members = _members(plan, weather, clock)
-    devices = _devices(plan, members, event_observer, watcher, weather)
+    members = _members(plan, agent_faults, clock)
+    devices = _devices(plan, members, event_observer, watcher, agent_faults)
     honest = [device for device in devices if device.is_honest]
     simulation = Simulation(
         devices, faults=options.faults, period=options.period, seed=options.seed, event_observer=event_observer
@@ -108,7 +108,7 @@ def run(
     curve: list[dict[str, object]] = []
     interrupted_at = None
     try:
-        for moment in _moments(plan, simulation, members, honest, meter, watcher, started_at, points, weather):
+        for moment in _moments(plan, simulation, members, honest, meter, watcher, started_at, points, agent_faults):
             curve.append(curve_point(moment))
             watcher.show_moment(moment)
         _await_laggards(simulation, devices, options.cycles, options.period)
@@ -133,7 +133,7 @@ def _moments(
     watcher: Watcher,
     started_at: float,
     points: int,
-    weather: Weather,
+    agent_faults: AgentFaults,
 ) -> Iterator[Moment]:
     """Run the simulation cycle by cycle, and yield the fleet's state at regular intervals, up to `points` times."""
     options = plan.options
@@ -146,7 +146,7 @@ def _moments(
         for index in cycle_faults.agents_to_kill:
             simulation.kill(names[index])
         for index in cycle_faults.agents_to_restart:
-            _reconfigure(weather.later_plan, index, simulation.devices[names[index]], members)
+            _reconfigure(agent_faults.later_plan, index, simulation.devices[names[index]], members)
             simulation.restart(names[index])
         _apply_faults(cycle_faults, simulation, names, members)
         simulation.cut_off = frozenset(names[index] for index in cycle_faults.cut_off)
@@ -195,16 +195,20 @@ def _apply_faults(
         simulation.revoke([names[index] for index in cycle_faults.agents_to_revoke])
 
 
-def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
-    """Return the agents' keys and certificates if the faults or the weather need them; if not, no agent signs."""
+def _members(plan: Plan, agent_faults: AgentFaults, clock: Clock) -> Sequence[Member]:
+    """Return the agents' keys and certificates if any faults need them; if not, no agent signs."""
     options, faults = plan.options, plan.options.faults
-    if not (weather.needs_identities or faults.revoke or faults.renew or faults.clock):
+    if not (agent_faults.needs_identities or faults.revoke or faults.renew or faults.clock):
         return ()
     return enrol_agents(options.agents, options.seed, faults.renew, clock.days)
 
 
 def _devices(
-    plan: Plan, members: Sequence[Member], event_observer: EventObserver | None, watcher: Watcher, weather: Weather
+    plan: Plan,
+    members: Sequence[Member],
+    event_observer: EventObserver | None,
+    watcher: Watcher,
+    agent_faults: AgentFaults,
 ) -> list[Device]:
     options = plan.options
     names = [member.node for member in members] or [f"agent-{i:05d}" for i in range(options.agents)]
@@ -241,7 +245,7 @@ def _devices(
             revoked_ids=members[i].revoked_ids if members else set(),
             disk=disk,
         )
-        weather.alter(i, device)
+        agent_faults.alter(i, device)
         devices.append(device)
     return devices
 

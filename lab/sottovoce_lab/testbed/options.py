@@ -23,7 +23,7 @@ from sottovoce.kernels.onnx.allowlist import graph_digest
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX
 from sottovoce.registry import ALGORITHMS, Algorithm, foreign_key_error, loaded_algorithms, unknown_name_hint
-from sottovoce.suggestions import suggestion
+from sottovoce.suggestions import suggest_name
 from sottovoce.vault import Budget
 
 from sottovoce_lab.simulator import NEWSCAST, Faults, check_topology
@@ -356,7 +356,7 @@ def _hint(key: str, known: Collection[str]) -> str:
     """Return a hint on how to correct an unknown key."""
     table, _, name = key.rpartition(".")
     actual_name = _SYNONYMS.get(name, name)
-    if nearest := suggestion(f"{table}.{actual_name}" if table else actual_name, known):
+    if nearest := suggest_name(f"{table}.{actual_name}" if table else actual_name, known):
         return f"Did you mean `{nearest}`?"
     if keys := sorted(known_key for known_key in known if known_key.rpartition(".")[0] == table):
         return f"Keys of `{table}` are {', '.join(known_key.rpartition('.')[2] for known_key in keys)}."

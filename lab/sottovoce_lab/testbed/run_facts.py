@@ -33,7 +33,7 @@ def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
         "held_by_most": plan.held_by_most,
         "seed": options.seed,
         "cycles": options.cycles,
-        "steps": None if first_step is None else first_step.words,
+        "steps": None if first_step is None else first_step.summary,
         "wall_s": round(wall, 3),
         "version": sottovoce.__version__,
     }

@@ -8,7 +8,7 @@ from sottovoce.agent.adaptive_interval import CALM_CYCLES, CHANGE_THRESHOLD, Ada
 from sottovoce.agent.core import Core
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.learners import Belief, Delivered, Received, SetTimer
+from sottovoce.learners import Delivered, Received, SetTimer, SettlingState
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import TICK, push_sum, state
@@ -18,11 +18,11 @@ SOMETHING = Received("a", PushSumShare(np.zeros(1, dtype=np.int64), 0))
 NOW = 5.0
 
 
-def make_belief(*numbers: float, extra: object = None) -> Belief:
-    return Belief(np.array(numbers), extra)
+def make_belief(*numbers: float, extra: object = None) -> SettlingState:
+    return SettlingState(np.array(numbers), extra)
 
 
-def pauses(pace: AdaptiveInterval, belief: Belief | None, count: int) -> list[float]:
+def pauses(pace: AdaptiveInterval, belief: SettlingState | None, count: int) -> list[float]:
     """Return the pauses after each of this many cycles with this model."""
     results = []
     for _ in range(count):
@@ -73,7 +73,7 @@ def test_a_device_with_private_steps_left_is_not_slowed_down() -> None:
     ],
     ids=str,
 )
-def test_arriving_news_brings_the_next_cycle_forward(news: Belief | None) -> None:
+def test_arriving_news_brings_the_next_cycle_forward(news: SettlingState | None) -> None:
     pace = AdaptiveInterval(LONGEST)
     pauses(pace, make_belief(2.0, 0.0), 30)
     assert pace.reschedule(make_belief(2.0 + CHANGE_THRESHOLD, CHANGE_THRESHOLD), SOMETHING, [], NOW) == []

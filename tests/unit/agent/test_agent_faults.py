@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sottovoce.agent import endurance, faults
 from sottovoce.agent.control import ask
-from sottovoce.agent.faults import KINDS, classify_fault, transient_fault_kind
+from sottovoce.agent.faults import TRANSIENT_KINDS, classify_fault, transient_fault_kind
 from sottovoce.errors import (
     ClockError,
     ConfigError,
@@ -84,7 +84,7 @@ def test_transient_faults(error: Exception, at_first: str | None, later: str | N
         at_first,
         later,
     )
-    assert {at_first, later} <= {None, *KINDS}
+    assert {at_first, later} <= {None, *TRANSIENT_KINDS}
 
 
 def test_a_lack_of_memory_is_reported_without_the_records_shape() -> None:

@@ -13,7 +13,7 @@ from sottovoce.observe import RateLimitedLog
 def loop(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
     monkeypatch.setattr(timers, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.agent.timers")))
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(timers.handle)
+    loop.set_exception_handler(timers.log_loop_error)
     return loop
 
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 from sottovoce.agent.fleet_tasks import load_task, propose, store_task
 from sottovoce.agent.revocation_store import NAME, read_list, revoke, store_key_changes, store_revocation_list
-from sottovoce.agent.rotation import rotate, rotate_by_spare
+from sottovoce.agent.rotation import rotate, rotate_with_spare
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
 from sottovoce.identity.authority import RetiredKeyError
@@ -125,8 +125,8 @@ def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tm
     asyncio.run(street.gossip(node, revoked))
     shutil.rmtree(street.authority)
     with pytest.raises(IdentityError, match="specify any device's state directory"):
-        rotate_by_spare(street.authority, street.spare, None, MONTH)
-    fleet = rotate_by_spare(street.authority, street.spare, node.state, MONTH)
+        rotate_with_spare(street.authority, street.spare, None, MONTH)
+    fleet = rotate_with_spare(street.authority, street.spare, node.state, MONTH)
     assert street.listed().node_ids == (street.nodes[11].id,), "a revoked device stays revoked"
     asyncio.run(street.gossip(node, street.listed()))
     assert all(street.knows(other, fleet) for other in street.nodes[:11])
@@ -135,7 +135,7 @@ def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tm
     newer = enrol(repeated, tmp_path / "new")
     verify_peer_certificate(certificate(newer), node.trust.identity)
     shutil.move(street.authority / SPARE, tmp_path / "safe2")
-    third = rotate_by_spare(street.authority, tmp_path / "safe2", None, MONTH)
+    third = rotate_with_spare(street.authority, tmp_path / "safe2", None, MONTH)
     asyncio.run(street.gossip(node, street.listed()))
     assert street.knows(node, third)
 
@@ -155,7 +155,7 @@ def test_only_the_spare_key_overrules_a_thief_of_the_key(street: Street, tmp_pat
     with pytest.raises(IdentityError, match="do not follow from those that this device trusts"):
         street.listed().verify(victim.trust.identity.authority)
     shutil.rmtree(street.authority / SPARE, ignore_errors=True)
-    fleet = rotate_by_spare(street.authority, street.spare, None, MONTH)
+    fleet = rotate_with_spare(street.authority, street.spare, None, MONTH)
     assert honest.certificate != fleet.certificate
     for node in street.nodes:
         node.down = False
@@ -196,7 +196,7 @@ def test_an_older_fleet_gets_a_spare_key_with_its_first_change(tmp_path: Path) -
     assert (tmp_path / "d" / IDENTITY / FLEET_CERTIFICATE).read_bytes() == old
     changed = rotate(tmp_path / "authority", MONTH)
     assert (tmp_path / "authority" / SPARE / "ca.key").exists()
-    later = device.authority.after_changes(changed.changes)
+    later = device.authority.with_changes(changed.changes)
     assert later.roots.startswith(changed.authority.roots[:100])
 
 
@@ -224,13 +224,13 @@ def test_changes_are_accepted_only_in_canonical_form_and_in_order(street: Street
     anchors = street.fleet.authority
     raw = encode_changes(fleet.changes)
     assert decode_changes(raw, "it") == fleet.changes
-    assert anchors.after_changes(fleet.changes).certificate == fleet.certificate
+    assert anchors.with_changes(fleet.changes).certificate == fleet.certificate
     assert rank(fleet.changes) == 2
     swapped = tuple(reversed(fleet.changes))
     forged = (structs.replace(fleet.changes[0], until=2**40), fleet.changes[1])
     for changes in (swapped, forged, fleet.changes[:1] + swapped):
         with pytest.raises(IdentityError):
-            anchors.after_changes(changes)
+            anchors.with_changes(changes)
     for bad in (b"[]", b"{}", raw + b" ", b"\xff", encode_changes(fleet.changes * 7)):
         with pytest.raises(IdentityError, match="does not contain valid changes to a fleet's keys"):
             decode_changes(bad, "it")
@@ -239,7 +239,7 @@ def test_changes_are_accepted_only_in_canonical_form_and_in_order(street: Street
 def test_another_fleet_s_key_and_a_false_spare_key_change_nothing(street: Street, tmp_path: Path) -> None:
     other = create_fleet(tmp_path / "other", "lane")
     with pytest.raises(IdentityError, match="is not the spare key of fleet 'street'"):
-        rotate_by_spare(street.authority, tmp_path / "other" / SPARE, None, MONTH)
+        rotate_with_spare(street.authority, tmp_path / "other" / SPARE, None, MONTH)
     assert open_fleet(street.authority).changes == ()
     assert other.name == "lane"
     for _ in range(MAX_CHANGES):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.enroller import INVITATIONS, open_invitations
+from sottovoce.agent.enroller import INVITATIONS, list_open_invitations
 from sottovoce.agent.revocation_store import NAME
 from sottovoce.cli.agent import _renewal_advice
 from sottovoce.identity import open_fleet
@@ -90,7 +90,7 @@ def test_an_invitation_whose_process_was_killed_is_not_shown(tmp_path: Path) -> 
     expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
     for process, address in ((dead.pid, "h:1"), (os.getpid(), "h:2")):
         (directory / f"{process}.json").write_text(json.dumps({"address": address, "expires": expires}))
-    assert open_invitations(tmp_path) == [{"address": "h:2", "expires": expires}]
+    assert list_open_invitations(tmp_path) == [{"address": "h:2", "expires": expires}]
     assert [path.stem for path in directory.iterdir()] == [str(os.getpid())]
 
 

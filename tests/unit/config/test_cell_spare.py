@@ -19,12 +19,12 @@ from sottovoce.vault.cell_sum import calibrate_cell
     ],
 )
 def test_one_failed_sum_is_covered_if_a_round_can_exclude_a_dishonest_device(section: CellSection, spare: int) -> None:
-    assert section.rule.spare == spare
+    assert section.size_limits.spare == spare
 
 
 def test_the_statement_contains_the_number() -> None:
     budget = Budget(1.0, 1e-5, "device", "add-remove")
-    cell = CellSection().rule
+    cell = CellSection().size_limits
     mechanism = calibrate_cell(
         cell, sums=1, clip=1.0, size=4, epsilon=1.0, delta=budget.delta, neighbouring="add-remove"
     )

@@ -216,7 +216,11 @@ def test_an_unbounded_unit_is_refused(path: Path, text: str, what: str) -> None:
 @pytest.mark.parametrize(
     "learner, transform, what",
     [
-        ("", "none", "learner.model: data.classes = 1 selects regression, which softmax does not support; choose ridge"),
+        (
+            "",
+            "none",
+            "learner.model: data.classes = 1 selects regression, which softmax does not support; choose ridge",
+        ),
         (
             'model = "ridge"',
             "centred-unit",

@@ -14,7 +14,7 @@ from sottovoce.plugins import guard
 from sottovoce.plugins.discovery import KINDS, _installed
 from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, foreign_key_error, unknown_name_hint
 
-from tests.support.sources import shown, sources
+from tests.support.sources import display_path, sources
 
 GROUP = KINDS["learner"]
 FOLDERS = Path(algorithms.__file__).parent
@@ -44,7 +44,7 @@ def find_named_algorithms(file: Path) -> set[str]:
 
 def test_no_algorithm_is_named_outside_its_folder() -> None:
     result = {
-        shown(file): names
+        display_path(file): names
         for file in sources()
         if not file.is_relative_to(FOLDERS) and (names := find_named_algorithms(file))
     }

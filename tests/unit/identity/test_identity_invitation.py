@@ -34,7 +34,7 @@ def bundle(fleet: Fleet) -> Bundle:
 
 @pytest.mark.parametrize("address", ["192.168.1.5:7443", "gateway.local:1", "[fd00::1]:65535"])
 def test_a_token_survives_typing_variations(address: str) -> None:
-    token = Token.draw(address, b"certificate")
+    token = Token.create(address, b"certificate")
     text = str(token)
     assert len(text) <= len(address) + 64
     for typed in (text, f"  {text}\n", text.upper(), f"{text[:30]} {text[30:]}"):
@@ -49,14 +49,14 @@ def test_a_token_survives_typing_variations(address: str) -> None:
     assert not token.admits("no hexadecimal")
     assert (token.is_enroller(b"certificate"), token.is_enroller(b"another")) == (True, False)
     assert token.secret.hex() not in repr(token)
-    assert Token.draw(address, b"certificate").secret != token.secret
+    assert Token.create(address, b"certificate").secret != token.secret
 
 
 @pytest.mark.parametrize(
     "change", [lambda t: t[:-1], lambda t: t + "a", lambda t: t[1:], lambda t: t[:-1] + "1", lambda t: ""]
 )
 def test_incomplete_tokens_are_refused(change: object) -> None:
-    text = change(str(Token.draw("a:1", b"c")))  # type: ignore[operator]
+    text = change(str(Token.create("a:1", b"c")))  # type: ignore[operator]
     with pytest.raises(IdentityError, match="the token is incomplete"):
         Token.decode(text)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.shared_model.public.links import devices_before
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
-from sottovoce.algorithms.shared_model.public.messages import Head, HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.algorithms.shared_model.public.messages import Head, HeadAnnouncement, ModelRequest, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
@@ -52,7 +52,7 @@ class Hand:
         return self
 
     def hears(self, step: int, writer: str, sender: str = "") -> "Hand":
-        return self.on(Received(sender or writer, HeadAnnounced(Head(step, writer))))
+        return self.on(Received(sender or writer, HeadAnnouncement(Head(step, writer))))
 
     def gets(self, step: int, writer: str, *parameters: float, sender: str = "") -> "Hand":
         message = SharedModelMessage(Head(step, writer), np.array(parameters, dtype=np.float32))
@@ -83,7 +83,7 @@ def test_the_beginning_device_takes_the_first_turn_and_announces_on_the_next_bea
     assert hand.effects == [], "nothing is sent when the vault answers"
     assert (hand.state.model.head, hand.state.turn) == (Head(0, ""), 0)
     hand.beats()
-    assert hand.sent == {"a": HeadAnnounced(Head(1, "b")), "c": HeadAnnounced(Head(1, "b"))}
+    assert hand.sent == {"a": HeadAnnouncement(Head(1, "b")), "c": HeadAnnouncement(Head(1, "b"))}
     assert hand.state.model.parameters.tolist() == [-0.5, 1.0]
     assert hand.state.turn == 1
     assert hand.asked == [], "it is another device's turn"
@@ -129,7 +129,7 @@ def test_the_newest_model_is_fetched_from_its_writer_and_used_for_the_query() ->
     hand = Hand("a", "c").hears(3, "a")
     assert hand.effects == [], "a message does not trigger another"
     hand.beats()
-    assert hand.sent == {"a": ModelWanted()}
+    assert hand.sent == {"a": ModelRequest()}
     assert hand.asked == []
     hand.gets(3, "a", 0.25, 0.5)
     assert hand.asked == [("gradient", 0, [0.25, 0.5])]
@@ -141,16 +141,16 @@ def test_the_newest_model_is_fetched_from_its_writer_and_used_for_the_query() ->
 
 def test_a_dead_writer_is_replaced_by_another_holder_and_then_by_the_own_model() -> None:
     hand = Hand("a", "c").hears(3, "a").beats()
-    assert hand.sent == {"a": ModelWanted()}
+    assert hand.sent == {"a": ModelRequest()}
     hand.beats(3)
     assert hand.sent == {}
     hand.beats()
-    assert hand.sent == {"c": ModelWanted()}
+    assert hand.sent == {"c": ModelRequest()}
     hand.gets(1, "c", 0.5, 0.5)
     assert hand.asked == [("gradient", 0, [0.5, 0.5])], "c had a model, though not the newest"
     assert hand.state.lost_updates == 2
     hand.released(0, 0.0, 8.0).on(Delivered("c")).beats()
-    assert hand.sent["c"] == HeadAnnounced(Head(4, "b")), "a step beyond the newest known one"
+    assert hand.sent["c"] == HeadAnnouncement(Head(4, "b")), "a step beyond the newest known one"
 
 
 def test_without_answers_it_continues_with_its_own_model() -> None:
@@ -161,11 +161,11 @@ def test_without_answers_it_continues_with_its_own_model() -> None:
 
 
 def test_a_requester_gets_the_announced_model_and_no_newer_one() -> None:
-    hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).on(Received("a", ModelWanted()))
+    hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).on(Received("a", ModelRequest()))
     (answer,) = hand.all(Send)
     assert isinstance(answer.message, SharedModelMessage)
     assert answer.message.head == Head(0, ""), "the vault's answer is visible only on the beat"
-    hand.on(Delivered("a")).beats().on(Delivered("a")).on(Received("a", ModelWanted()))
+    hand.on(Delivered("a")).beats().on(Delivered("a")).on(Received("a", ModelRequest()))
     (answer,) = hand.all(Send)
     assert isinstance(answer.message, SharedModelMessage)
     assert answer.message.head == Head(1, "b")
@@ -174,14 +174,14 @@ def test_a_requester_gets_the_announced_model_and_no_newer_one() -> None:
 
 
 def test_a_link_carries_one_message_at_a_time_with_the_newest_head() -> None:
-    hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).on(Received("a", ModelWanted())).beats()
+    hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).on(Received("a", ModelRequest())).beats()
     assert set(hand.sent) == {"c"}
-    hand.on(Received("a", ModelWanted()))
+    hand.on(Received("a", ModelRequest()))
     assert hand.effects == []
     hand.on(Delivered("a"))
     assert isinstance(hand.sent["a"], SharedModelMessage)
     hand.on(Delivered("a"))
-    assert hand.sent == {"a": HeadAnnounced(Head(1, "b"))}
+    assert hand.sent == {"a": HeadAnnouncement(Head(1, "b"))}
     assert hand.on(Delivered("a")).effects == []
 
 
@@ -207,7 +207,7 @@ def test_two_writers_of_one_step_cause_a_fork_and_one_lost_update(wins: bool) ->
     early = Hand(rival, "c", begins=True).beats().released(0, 8.0, 0.0).hears(1, rival).beats()
     assert (early.state.forks, early.state.lost_updates) == (1, int(wins))
     assert early.state.newest_head == Head(1, rival if wins else "b")
-    announced = [message for message in early.sent.values() if isinstance(message, HeadAnnounced)]
+    announced = [message for message in early.sent.values() if isinstance(message, HeadAnnouncement)]
     assert len(announced) == (0 if wins else 2), "the loser is not announced"
     assert early.state.turn == 1, "its release is charged: the slot is not queried again"
     late = Hand(rival, "c", begins=True).beats().released(0, 8.0, 0.0).beats().hears(1, rival)
@@ -218,7 +218,7 @@ def test_an_update_that_was_not_fetched_before_a_newer_one_is_lost() -> None:
     hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).beats()
     unseen = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).beats().hears(2, "c")
     assert unseen.state.lost_updates == 1
-    observed = hand.on(Received("c", ModelWanted())).hears(2, "c")
+    observed = hand.on(Received("c", ModelRequest())).hears(2, "c")
     assert observed.state.lost_updates == 0
 
 
@@ -227,13 +227,13 @@ def test_after_its_last_turn_a_device_keeps_fetching() -> None:
     hand.on(Delivered("a")).on(Delivered("c"))
     assert hand.learner.progress(hand.state).phase == "mixing"
     hand.hears(2, "c").beats()
-    assert hand.sent == {"c": ModelWanted()}
+    assert hand.sent == {"c": ModelRequest()}
     hand.gets(2, "c", 1.0, 1.0)
     assert hand.asked == []
     assert hand.state.model.head == Head(2, "c")
     hand.on(Delivered("c")).beats(2)
     assert hand.sent == {}
-    assert hand.beats().sent == dict.fromkeys("ac", HeadAnnounced(Head(2, "c"))), "passed on once it is quiet"
+    assert hand.beats().sent == dict.fromkeys("ac", HeadAnnouncement(Head(2, "c"))), "passed on once it is quiet"
 
 
 def test_a_refused_query_is_the_last() -> None:
@@ -283,18 +283,18 @@ def test_a_restart_repeats_the_slot_and_a_lost_state_takes_the_next() -> None:
 def test_a_returning_device_fetches_the_announced_model_before_it_continues() -> None:
     hand = Hand("a", begins=True)
     hand.state, hand.effects = hand.learner.start(hand.state, 0.0)
-    assert hand.hears(7, "a").beats().sent == {"a": ModelWanted()}
+    assert hand.hears(7, "a").beats().sent == {"a": ModelRequest()}
 
 
 def test_the_last_writers_come_first_among_other_holders() -> None:
     hand = Hand("a", "c", "d", "e").hears(1, "e").hears(2, "d").hears(3, "a").beats()
-    assert hand.sent == {"a": ModelWanted()}
-    assert hand.beats(4).sent == {"d": ModelWanted()}
+    assert hand.sent == {"a": ModelRequest()}
+    assert hand.beats(4).sent == {"d": ModelRequest()}
 
 
 def test_a_late_joiner_is_told_the_head() -> None:
     hand = Hand("a", begins=True).beats().released(0, 8.0, 0.0).beats()
-    assert hand.on(PeersChanged(("a", "d"))).sent == {"d": HeadAnnounced(Head(1, "b"))}
+    assert hand.on(PeersChanged(("a", "d"))).sent == {"d": HeadAnnouncement(Head(1, "b"))}
 
 
 @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ def test_a_late_joiner_is_told_the_head() -> None:
         (SharedModelMessage(Head(1, "a"), np.zeros(3, dtype=np.float32)), "shape"),
         (SharedModelMessage(Head(1, "a"), np.array([1e9, 0], dtype=np.float32)), "range"),
         (SharedModelMessage(Head(2**54, "a"), np.zeros(2, dtype=np.float32)), "range"),
-        (HeadAnnounced(Head(0, "a")), "range"),
-        (HeadAnnounced(Head(1, "")), "range"),
+        (HeadAnnouncement(Head(0, "a")), "range"),
+        (HeadAnnouncement(Head(1, "")), "range"),
         (None, "learner"),
     ],
 )

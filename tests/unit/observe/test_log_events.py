@@ -3,7 +3,7 @@
 import re
 
 from tests.support.log_lines import log_lines
-from tests.support.sources import ROOT, shown, sources
+from tests.support.sources import ROOT, display_path, sources
 
 _ROW = re.compile(r"^\| `([a-z-]+)` \| (debug|info|warning|error) \| .+ \|$", re.MULTILINE)
 _ONE_THAT_PASSES_IT_ON = "agent/sottovoce/vault/server.py"
@@ -18,7 +18,7 @@ def test_the_page_lists_exactly_the_events_with_their_levels() -> None:
 
 def test_every_logger_is_below_the_one_whose_lines_are_shown() -> None:
     loggers = [
-        (shown(file), name)
+        (display_path(file), name)
         for file in sources()
         for name in re.findall(r"^_log = logging\.getLogger\((.+)\)$", file.read_text(encoding="utf-8"), re.MULTILINE)
     ]

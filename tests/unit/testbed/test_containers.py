@@ -14,7 +14,7 @@ from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce_lab.testbed.containers import __main__ as parts
 from sottovoce_lab.testbed.containers.device import build_variant, join_and_configure
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet
-from sottovoce_lab.testbed.containers.places import claim, make_ready, places, wait_until_ready
+from sottovoce_lab.testbed.containers.places import claim, mark_ready, places, wait_until_ready
 from sottovoce_lab.testbed.containers.prepare import prepare
 from sottovoce_lab.testbed.containers.settings import ContainerSettings, read_faults
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport
@@ -143,7 +143,7 @@ def test_a_slot_belongs_to_one_container_permanently(tmp_path: Path) -> None:
 def test_waiting_for_incomplete_slots(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="`fleet` service"):
         wait_until_ready(tmp_path, 0.0)
-    make_ready(tmp_path, 2)
+    mark_ready(tmp_path, 2)
     assert [slot.index for slot in wait_until_ready(tmp_path, 0.0)] == [0, 1]
 
 

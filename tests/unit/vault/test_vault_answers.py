@@ -21,7 +21,7 @@ from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.vault import VaultContext
 
-from tests.support.sources import shown, sources
+from tests.support.sources import display_path, sources
 
 OWNER = "meter-17"
 SIZE = 12
@@ -350,7 +350,7 @@ def test_only_the_vault_creates_releases() -> None:
     """By name: no other code in the package mentions the class; in each process, one function calls it."""
     mentions, calls = set(), []
     for source in sources():
-        name = shown(source)
+        name = display_path(source)
         for node in ast.walk(ast.parse(source.read_text())):
             match node:
                 case (

@@ -205,7 +205,7 @@ def test_a_value_on_an_edge_is_undecided() -> None:
                 tape.round_to_grid(number, -12)
         assert [tape.round_to_grid(number, -12) for number in (half - 1000 * close, half + 1000 * close)] == [0, 1]
         with pytest.raises(Undecided):
-            tape.divisor(Decimal(10) ** -9)
+            tape.require_nonzero(Decimal(10) ** -9)
 
 
 CELLS = -2  # a grid so coarse that most cells are observed often

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sottovoce.algorithms.shared_model.public.messages import (
     MAX_STEP,
     Head,
-    HeadAnnounced,
-    ModelWanted,
+    HeadAnnouncement,
+    ModelRequest,
     SharedModelMessage,
 )
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
@@ -24,7 +24,7 @@ models = st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1, max_si
     lambda values: np.array(values, dtype=np.float32)
 )
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(HeadAnnounced, heads), st.builds(ModelWanted), st.builds(SharedModelMessage, heads, models)
+    st.builds(HeadAnnouncement, heads), st.builds(ModelRequest), st.builds(SharedModelMessage, heads, models)
 )
 
 
@@ -48,8 +48,8 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
 
 
 def test_an_announcement_has_two_numbers() -> None:
-    assert len(encode(HeadAnnounced(Head(120, "a" * 32)))[1]) <= 40
-    assert HeadAnnounced(Head(1, "a")).value_count == 2
+    assert len(encode(HeadAnnouncement(Head(120, "a" * 32)))[1]) <= 40
+    assert HeadAnnouncement(Head(1, "a")).value_count == 2
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_impossible_messages_are_refused(message: shared_model_pb2.SharedModelMe
 
 def test_simulated_noise_never_leaves() -> None:
     for message in (
-        HeadAnnounced(Head(1, "a"), simulated=True),
+        HeadAnnouncement(Head(1, "a"), simulated=True),
         SharedModelMessage(Head(1, "a"), np.zeros(2, dtype=np.float32), simulated=True),
     ):
         with pytest.raises(PrivacyError):
@@ -94,4 +94,4 @@ def test_simulated_noise_never_leaves() -> None:
 
 def test_encoding_an_unacceptable_message_is_a_defect() -> None:
     with pytest.raises(InternalError):
-        encode(HeadAnnounced(Head(-1, "a")))
+        encode(HeadAnnouncement(Head(-1, "a")))

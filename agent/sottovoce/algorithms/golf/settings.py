@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from sottovoce.learner_settings import LearnerSettings, LongestPeriod
 from sottovoce.plugins import MECHANISM, installed_plugins
-from sottovoce.suggestions import invalid_key, suggestion
+from sottovoce.suggestions import invalid_key, suggest_name
 
 _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
 
@@ -52,7 +52,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         super().__post_init__()
         known = [*_PERTURBATIONS, *installed_plugins(MECHANISM)]
         if self.perturbation not in known:
-            nearest = suggestion(self.perturbation, known)
+            nearest = suggest_name(self.perturbation, known)
             remedy = f"did you mean {nearest}?" if nearest else f"choose one of {', '.join(known)}"
             raise invalid_key("perturbation", f"unknown perturbation; {remedy}")
         if self.fidelity == "paper" and self.perturbation != "best":

@@ -6,8 +6,8 @@ from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import (
     MAX_STEP,
     Head,
-    HeadAnnounced,
-    ModelWanted,
+    HeadAnnouncement,
+    ModelRequest,
     SharedModelMessage,
 )
 from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelState, StoredModel
@@ -18,16 +18,16 @@ from sottovoce.wire.v1 import shared_model_pb2
 
 _LONGEST_NAME = 64
 
-AnyMessage = HeadAnnounced | ModelWanted | SharedModelMessage
+AnyMessage = HeadAnnouncement | ModelRequest | SharedModelMessage
 
 
 def to_bytes(message: AnyMessage) -> bytes:
     """Encode a message; see PayloadCodec.to_bytes."""
     encoded = shared_model_pb2.SharedModelMessage()
     match message:
-        case HeadAnnounced(head):
+        case HeadAnnouncement(head):
             encoded.announced.CopyFrom(to_wire(head))
-        case ModelWanted():
+        case ModelRequest():
             encoded.wanted.SetInParent()
         case SharedModelMessage(head, parameters):
             encoded.model.CopyFrom(shared_model_pb2.SharedModel(head=to_wire(head), parameters=to_float32(parameters)))
@@ -39,9 +39,9 @@ def from_bytes(payload: bytes) -> AnyMessage:
     message = shared_model_pb2.SharedModelMessage.FromString(payload)
     match message.WhichOneof("said"):
         case "announced":
-            return HeadAnnounced(from_wire(message.announced))
+            return HeadAnnouncement(from_wire(message.announced))
         case "wanted":
-            return ModelWanted()
+            return ModelRequest()
         case "model":
             return SharedModelMessage(from_wire(message.model.head), from_float32(message.model.parameters))
     raise MessageRefused("shape", "the message has no content that this version supports")
@@ -49,7 +49,7 @@ def from_bytes(payload: bytes) -> AnyMessage:
 
 def check(message: AnyMessage) -> None:
     """Check that the values in a message are in range; see PayloadCodec.check."""
-    if isinstance(message, ModelWanted):
+    if isinstance(message, ModelRequest):
         return
     if not 0 <= message.head.step <= MAX_STEP or len(message.head.writer) > _LONGEST_NAME:
         raise MessageRefused("range", "the step or the writer in the head is out of range")

@@ -25,14 +25,14 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self.begun = 0
+        self.newest = 0
         """Number of the newest exchange."""
         self._waiting: dict[int, tuple[str, asyncio.Future[Content | PeerUnavailable]]] = {}
 
     @contextmanager
     def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | PeerUnavailable]"]]:
         """Begin an exchange with a peer, and yield its number and a future for its result."""
-        number = self.begun = next(self._numbers)
+        number = self.newest = next(self._numbers)
         future: asyncio.Future[Content | PeerUnavailable] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (peer, future)
         try:

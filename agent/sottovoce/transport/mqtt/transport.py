@@ -228,7 +228,9 @@ class MqttTransport:
 
     def _on_peer_returned(self, device: str) -> None:
         """Fail unanswered requests to a peer that has returned, after a short delay, because they may be lost."""
-        lost = partial(self._exchanges.end, "the peer has reconnected", device, until=self._exchanges.begun, left=False)
+        lost = partial(
+            self._exchanges.end, "the peer has reconnected", device, until=self._exchanges.newest, left=False
+        )
         asyncio.get_running_loop().call_later(_LOST_SECONDS, lost)
         self._on_peer_reachable(device)
 

@@ -18,7 +18,7 @@ _RUNS = 3
 _MAX_RECORDS = 5
 
 
-def play_books_game(subject: Subject) -> Finding:
+def play_ledger_game(subject: Subject) -> Finding:
     """Send every query three times in each of three device runs that share a ledger, and one query beyond the budget.
 
     The first run ends halfway, so the ledger is reopened before all queries are answered.

@@ -44,7 +44,7 @@ class NormalisedSums(GaussianSums):
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     @property
-    def _numbers(self) -> int:
+    def _coordinate_count(self) -> int:
         return self.kernel.size + (self.rule == "quantile")
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
-from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.algorithms.shared_model.public.messages import HeadAnnouncement, ModelRequest, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.learners import Message
 from sottovoce.vault import Vault
@@ -38,4 +38,4 @@ def create_shared_model_observer(schedule: SharedModelSchedule, size: int) -> Ob
 
 
 def _request_model(message: Message) -> Message | None:
-    return ModelWanted() if isinstance(message, HeadAnnounced) else None
+    return ModelRequest() if isinstance(message, HeadAnnouncement) else None

@@ -128,7 +128,7 @@ class GaussianSums:
         """The grid step by the public rule: the largest power of two up to σ / 2^12 and C / (2^8 √P)."""
         if self.observer is not None:
             return None
-        finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
+        finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._coordinate_count))
         return 2.0 ** math.floor(math.log2(finest))
 
     @property
@@ -192,7 +192,7 @@ class GaussianSums:
         return total
 
     @property
-    def _numbers(self) -> int:
+    def _coordinate_count(self) -> int:
         """The number of coordinates in a release."""
         return self.kernel.size
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from sottovoce.perturbation import Moments, RecordMechanismPlugin
 from sottovoce.perturbation.plugin import Words
-from sottovoce.perturbation.scheme import Floats, Values, copies_of, from_tensor, label_signs, scaled, sums
+from sottovoce.perturbation.scheme import Floats, Values, copy_count, from_tensor, label_signs, scaled, sums
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class OwnLaplace:
 
     @property
     def copies(self) -> int:
-        return copies_of(self.classes)
+        return copy_count(self.classes)
 
     @property
     def width(self) -> int:

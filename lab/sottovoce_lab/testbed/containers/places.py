@@ -78,7 +78,7 @@ def places(root: Path, count: int) -> list[Place]:
     return [Place(index, root / f"{index:03d}") for index in range(count)]
 
 
-def make_ready(root: Path, count: int) -> None:
+def mark_ready(root: Path, count: int) -> None:
     """Record that all `count` places are complete."""
     draft = root / f"{_READY}.part"
     draft.write_text(f"{count}\n")

@@ -9,7 +9,7 @@ from sottovoce.identity.invitation import Seeds, write_bundle
 from sottovoce.transport.mosquitto import write_broker
 
 from sottovoce_lab.testbed.agent_files import save_records, to_tables
-from sottovoce_lab.testbed.containers.places import Place, complete_place_count, make_ready, places
+from sottovoce_lab.testbed.containers.places import Place, complete_place_count, mark_ready, places
 from sottovoce_lab.testbed.containers.settings import ContainerSettings
 from sottovoce_lab.testbed.plan import Plan, plan
 
@@ -55,7 +55,7 @@ def prepare(
         write_bundle(place.bundle, new_bundle(fleet, Seeds()))
         save_records(place.records, planned.raw[place.index], planned)
         place.template.write_text(tomlkit.dumps(_configuration(settings, planned, place, f"mqtts://{host}:{port}")))
-    make_ready(root, settings.options.agents)
+    mark_ready(root, settings.options.agents)
     return settings.options.agents
 
 

@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 300.0
 _ROWS = 12
 
 
-class Lines(Watcher):
+class LineWatcher(Watcher):
     """A watcher that prints occasional progress lines to standard error."""
 
     def note(self, text: str) -> None:
@@ -47,7 +47,7 @@ def results(settings: ContainerSettings, root: Path) -> dict[str, Any]:
         fleets.append(ContainerFleet(root, settings.options.agents, _TIMEOUT_SECONDS))
         return fleets[0]
 
-    report = run_watched(plan(settings.options), Lines(), build)
+    report = run_watched(plan(settings.options), LineWatcher(), build)
     faults = fleets[0].faults
     fault_warnings = [
         f"fault {specification} was injected for {count} of {settings.options.agents} agents"

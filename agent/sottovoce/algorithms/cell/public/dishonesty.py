@@ -36,19 +36,19 @@ class Dishonesty:
 
     def record_lie(self, state: CellState, liar: str, description: str) -> Step:
         """Record that this device caught another one lying, and tell all peers."""
-        if liar == self._owner or liar in state.struck:
+        if liar == self._owner or liar in state.excluded:
             return state, []
         statement = self._provenance.sign(Statement(self._owner, body_bytes(Accusation(liar, description))))
         return self._broadcast(self._strike_off(state, liar, description, "seen here"), Doubted(statement))
 
     def record_proof(self, state: CellState, proof: Proof) -> Step:
         """Record a proven lie if the proof is valid, and tell all peers if the lie is new."""
-        previously_struck = state.struck
+        previously_excluded = state.excluded
         try:
             state = self.accept_proof(state, proof)
         except MessageRefused:
             return state, []
-        return (state, []) if state.struck == previously_struck else self._broadcast(state, Exposed(proof))
+        return (state, []) if state.excluded == previously_excluded else self._broadcast(state, Exposed(proof))
 
     def accept_proof(self, state: CellState, proof: Proof) -> CellState:
         """Record a lie that another device has proven.
@@ -57,14 +57,14 @@ class Dishonesty:
             MessageRefused: if the proof is invalid.
         """
         liar, description = judge_proof(proof, self._cell, self._provenance.verify)
-        if liar in state.struck and state.dishonest[liar].source == "proved":
+        if liar in state.excluded and state.dishonest[liar].source == "proved":
             return state
         return self._strike_off(state, liar, description, "proved", proof)
 
     @staticmethod
     def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
         """Return this device's proofs against those of the given nodes that are struck off."""
-        proofs = (state.dishonest[node].proof for node in nodes if node in state.struck)
+        proofs = (state.dishonest[node].proof for node in nodes if node in state.excluded)
         return [proof for proof in proofs if proof is not None]
 
     def record_accusation(self, state: CellState, sender: str, statement: Statement) -> CellState:
@@ -81,7 +81,7 @@ class Dishonesty:
             return state
         by_device = {**state.doubts.get(doubt.accused, {}), sender: doubt.why}
         state = replace(state, doubts={**state.doubts, doubt.accused: by_device})
-        if len(by_device) <= max(1, self._cell.colluding) or doubt.accused in state.struck:
+        if len(by_device) <= max(1, self._cell.colluding) or doubt.accused in state.excluded:
             return state
         return self._strike_off(state, doubt.accused, doubt.why, f"reported by {', '.join(sorted(by_device))}")
 

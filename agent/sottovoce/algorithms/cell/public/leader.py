@@ -55,7 +55,7 @@ class Leader:
         self._owner, self._cell, self._size, self._provenance = owner, cell, size, provenance
 
     def advance(
-        self, leading: LeaderState, expected: frozenset[str], struck: frozenset[str], beat: int
+        self, leading: LeaderState, expected: frozenset[str], excluded: frozenset[str], beat: int
     ) -> LeaderUpdate:
         """Move to the next stage once all expected messages have arrived, or once enough have arrived by the timeout.
 
@@ -64,23 +64,23 @@ class Leader:
         Args:
             leading: the leader's state.
             expected: the devices whose offers the leader waits for.
-            struck: the devices excluded from every roster.
+            excluded: the devices excluded from every roster.
             beat: the current beat.
         """
         try:
-            return self._advance_stage(leading, expected, struck, beat)
+            return self._advance_stage(leading, expected, excluded, beat)
         except MessageRefused:
             return LeaderUpdate(None)
 
     def _advance_stage(
-        self, leading: LeaderState, expected: frozenset[str], struck: frozenset[str], beat: int
+        self, leading: LeaderState, expected: frozenset[str], excluded: frozenset[str], beat: int
     ) -> LeaderUpdate:
         if leading.deputy:
             return LeaderUpdate(leading)
         late = beat - leading.since >= (_GATHERING_BEATS if leading.stage == "offers" else _PATIENCE_BEATS)
         match leading.stage:
             case "offers":
-                return self._propose_roster(leading, expected - struck, struck, beat, late=late)
+                return self._propose_roster(leading, expected - excluded, excluded, beat, late=late)
             case "shares":
                 return self._agree(leading, beat, late=late)
             case "readies":
@@ -122,9 +122,9 @@ class Leader:
         return self._announce_survivors(leading, survivors, beat)
 
     def _propose_roster(
-        self, leading: LeaderState, expected: frozenset[str], struck: Collection[str], beat: int, *, late: bool
+        self, leading: LeaderState, expected: frozenset[str], excluded: Collection[str], beat: int, *, late: bool
     ) -> LeaderUpdate:
-        eligible = {owner: offer for owner, offer in leading.offers.items() if owner not in struck}
+        eligible = {owner: offer for owner, offer in leading.offers.items() if owner not in excluded}
         complete = len(eligible) >= self._cell.most or expected <= eligible.keys()
         offers = _majority_offers(eligible)
         if not late and not complete:

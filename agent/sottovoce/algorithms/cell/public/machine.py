@@ -56,7 +56,6 @@ from sottovoce.cell import Cell
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.learner import (
-    Belief,
     Delivered,
     Effect,
     Event,
@@ -69,6 +68,7 @@ from sottovoce.learners.learner import (
     Returned,
     Send,
     SetTimer,
+    SettlingState,
     TakePart,
     Timer,
 )
@@ -171,9 +171,9 @@ class Cells:
         phase = "learning" if self._has_sums_left(state) else "mixing"
         return Progress(phase, state.slot, self.consumer.rounds, state.exhausted, details)
 
-    def belief(self, state: CellState) -> Belief | None:
+    def belief(self, state: CellState) -> SettlingState | None:
         """Return the result of the last sum, or None while sums are still to come; see SettlingLearner.belief."""
-        return None if self._has_sums_left(state) or state.numerator is None else Belief(state.numerator / UNIT)
+        return None if self._has_sums_left(state) or state.numerator is None else SettlingState(state.numerator / UNIT)
 
     def start(self, state: CellState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""
@@ -318,7 +318,7 @@ class Cells:
     def _act_on_missing_sums(self, state: CellState) -> Step:
         """Act on a beat while sums are missing: make an offer, wait, switch to a deputy, or ask a peer for sums."""
         if state.stage != "idle":
-            waited = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
+            waited = _PATIENCE_BEATS if state.leader in state.excluded else state.cycle - state.since
             patience = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
             if (
                 state.deputies
@@ -540,13 +540,13 @@ class Cells:
         """Handle a request from the round's leader or one of its deputies."""
         match request:
             case RosterProposal(roster) if (
-                state.stage == "offered" and state.offer in roster and sender not in state.struck
+                state.stage == "offered" and state.offer in roster and sender not in state.excluded
             ):
                 proposed = roster_from_offers(roster)
                 if self._revoked_devices(proposed.owners):
                     return state, []
                 ranked = [
-                    node for node in _leader_order(proposed.owners, state.slot) if node not in (sender, *state.struck)
+                    node for node in _leader_order(proposed.owners, state.slot) if node not in (sender, *state.excluded)
                 ]
                 state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=proposed)
                 proofs = self._dishonesty.proofs(state, proposed.owners)
@@ -596,7 +596,7 @@ class Cells:
         if leading is None:
             return state, []
         expected = state.regulars or frozenset({*state.peers, self._owner})
-        update = self._leader.advance(leading, expected, state.struck | self._revoked_devices(expected), state.cycle)
+        update = self._leader.advance(leading, expected, state.excluded | self._revoked_devices(expected), state.cycle)
         return self._send_statements(self._with_leading(state, state.slot, update), update)
 
     def _revoked_devices(self, nodes: Iterable[str]) -> frozenset[str]:
@@ -667,7 +667,7 @@ class Cells:
 
     def _current_leader(self, state: CellState) -> tuple[CellState, str]:
         """Return the first device that has not led a round without a result; if all have, start over."""
-        nodes = {*state.peers, self._owner} - state.struck
+        nodes = {*state.peers, self._owner} - state.excluded
         ranked = _leader_order(nodes - self._revoked_devices(nodes), state.slot)
         if state.silent.issuperset(ranked):
             state = replace(state, silent=frozenset())

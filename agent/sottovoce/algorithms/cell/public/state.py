@@ -167,7 +167,7 @@ class CellState:
         return frozenset(self.outbox)
 
     @property
-    def struck(self) -> frozenset[str]:
+    def excluded(self) -> frozenset[str]:
         """The devices currently excluded from rosters because they lied."""
         return frozenset(node for node, finding in self.dishonest.items() if finding.until > self.cycle)
 

@@ -56,7 +56,6 @@ from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.learner import (
     Ask,
-    Belief,
     Delivered,
     Effect,
     Event,
@@ -70,6 +69,7 @@ from sottovoce.learners.learner import (
     Returned,
     Send,
     SetTimer,
+    SettlingState,
     Timer,
     free_peer_indices,
 )
@@ -177,12 +177,12 @@ class Mixer:
             },
         )
 
-    def belief(self, state: ContributionsState) -> Belief | None:
+    def belief(self, state: ContributionsState) -> SettlingState | None:
         """Return the held contributions and the peers that lack any of them; see SettlingLearner."""
         if not self._is_done(state):
             return None
         lacking = tuple(peer for peer in state.peers if self._offers.offer(state, peer) is not None)
-        return Belief(np.empty(0), (steps_by_rank(state.held), lacking))
+        return SettlingState(np.empty(0), (steps_by_rank(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
         """Return whether this device has a step that is not yet in a signed contribution; see HandingOffLearner."""

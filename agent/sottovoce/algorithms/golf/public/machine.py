@@ -22,7 +22,6 @@ from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
 from sottovoce.learners.learner import (
     Ask,
-    Belief,
     Delivered,
     Effect,
     Event,
@@ -35,6 +34,7 @@ from sottovoce.learners.learner import (
     Returned,
     Send,
     SetTimer,
+    SettlingState,
     Shelve,
     Timer,
     free_peer_indices,
@@ -210,13 +210,13 @@ class Golf:
             },
         )
 
-    def belief(self, state: GolfState) -> Belief | None:
+    def belief(self, state: GolfState) -> SettlingState | None:
         """Return the model if one is sent, the stored records and each peer's cursor; see SettlingLearner.belief."""
         if not self._is_done(state):
             return None
         cursors = tuple((peer, facts.cursor) for peer, facts in sorted(state.peer_facts.items()))
         parameters = state.parameters.ravel() if self._rule is not None else np.empty(0)
-        return Belief(parameters, (state.shelf.holding, cursors))
+        return SettlingState(parameters, (state.shelf.holding, cursors))
 
     @staticmethod
     def _is_done(state: GolfState) -> bool:

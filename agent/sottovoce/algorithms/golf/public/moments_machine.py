@@ -16,7 +16,7 @@ from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, round_and_clip
 from sottovoce.door import Answer, Query, Refused, Release
-from sottovoce.learners.learner import Ask, Belief, Effect, Progress
+from sottovoce.learners.learner import Ask, Effect, Progress, SettlingState
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class GolfMoments(PushSum):
             details={"push_sum_weight": state.weight / WEIGHT_ONE},
         )
 
-    def belief(self, state: PushSumState) -> Belief | None:
+    def belief(self, state: PushSumState) -> SettlingState | None:
         """Return the mean row, or None while records are still to be released; see SettlingLearner.belief."""
         estimate = state.estimate
-        return None if estimate is None or not self._is_done(state) else Belief(estimate)
+        return None if estimate is None or not self._is_done(state) else SettlingState(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Start or resume after a restart, and ask the vault for the records that are not yet in this device's mass."""

@@ -26,7 +26,6 @@ from sottovoce.errors import MessageRefused
 from sottovoce.kernels.gossip_rules import descend
 from sottovoce.learners.learner import (
     Ask,
-    Belief,
     Delivered,
     Effect,
     Event,
@@ -38,6 +37,7 @@ from sottovoce.learners.learner import (
     Returned,
     Send,
     SetTimer,
+    SettlingState,
     Timer,
     free_peer_indices,
     shape_refusal,
@@ -167,9 +167,9 @@ class GradientWalk:
             details={"model_age": state.age, "walks_held": len(state.walks)},
         )
 
-    def belief(self, state: GradientWalkState) -> Belief | None:
+    def belief(self, state: GradientWalkState) -> SettlingState | None:
         """Return the last model seen, or None while visits remain; see SettlingLearner.belief."""
-        return Belief(state.parameters.ravel()) if self._is_spent(state) else None
+        return SettlingState(state.parameters.ravel()) if self._is_spent(state) else None
 
     def start(self, state: GradientWalkState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""

@@ -46,7 +46,6 @@ from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.learner import (
     Ask,
-    Belief,
     Delivered,
     Effect,
     Event,
@@ -60,6 +59,7 @@ from sottovoce.learners.learner import (
     Returned,
     Send,
     SetTimer,
+    SettlingState,
     Timer,
     free_peer_indices,
     shape_refusal,
@@ -122,10 +122,10 @@ class Pairwise:
         """Return the learner's progress; see Learner.progress."""
         return progress(self.schedule, state, {"proposals_declined": state.declined_count})
 
-    def belief(self, state: PairwiseState) -> Belief | None:
+    def belief(self, state: PairwiseState) -> SettlingState | None:
         """Return the model, or None if there is none or private steps are still to come; see SettlingLearner.belief."""
         estimate = state.estimate
-        return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
+        return None if has_step_ahead(self.schedule, state) or estimate is None else SettlingState(estimate)
 
     def start(self, state: PairwiseState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""

@@ -36,7 +36,6 @@ from sottovoce.door import Answer, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.learner import (
     Ask,
-    Belief,
     Delivered,
     Effect,
     Event,
@@ -48,6 +47,7 @@ from sottovoce.learners.learner import (
     Returned,
     Send,
     SetTimer,
+    SettlingState,
     Timer,
     free_peer_indices,
     shape_refusal,
@@ -160,10 +160,10 @@ class PushSum:
         """Return the learner's progress; see Learner.progress."""
         return progress(self.schedule, state, {"push_sum_weight": state.weight / WEIGHT_ONE})
 
-    def belief(self, state: PushSumState) -> Belief | None:
+    def belief(self, state: PushSumState) -> SettlingState | None:
         """Return the estimate z, or None if there is none or a private step is to come; see SettlingLearner.belief."""
         estimate = state.estimate
-        return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
+        return None if has_step_ahead(self.schedule, state) or estimate is None else SettlingState(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""

@@ -59,7 +59,7 @@ def missing_neighbours(state: RoundsState) -> frozenset[str]:
     return frozenset(peer for peer in state.expected_neighbours if (*current, peer) not in state.messages)
 
 
-def majority(state: RoundsState) -> int:
+def find_majority_round(state: RoundsState) -> int:
     """Return the round that more than half of the present neighbours have reached; -1 if it is unknown.
 
     A single neighbour that claims a round far ahead therefore has no effect, unless no other neighbour is present.

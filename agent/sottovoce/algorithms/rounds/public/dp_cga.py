@@ -22,18 +22,18 @@ class DpCga:
         momentum: β.
     """
 
-    rationing: AnswerRotation
+    rotation: AnswerRotation
     momentum: float
     widths: tuple[int, ...] = (1, 1)
 
     @property
     def questions(self) -> int:
         """The maximum number of gradients per round; see Algorithm.questions."""
-        return self.rationing.answers
+        return self.rotation.answers
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
         """Return the next gradient to ask for; see Algorithm.question."""
-        return self.rationing.question(work, work.first(0)) if phase == 0 else None
+        return self.rotation.question(work, work.first(0)) if phase == 0 else None
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
         """Return the work after adding a released gradient; see Algorithm.taken."""
@@ -41,7 +41,7 @@ class DpCga:
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
         """Return the vectors to send: first the model, then the answer to the recipient; see Algorithm.message."""
-        return work.model[None] if phase == 0 else self.rationing.answer(work, recipient)
+        return work.model[None] if phase == 0 else self.rotation.answer(work, recipient)
 
     def combined(self, work: Work, phase: int) -> Work:
         """Return the work after a phase, which mixes the models or takes the projected step; see Algorithm.combined."""

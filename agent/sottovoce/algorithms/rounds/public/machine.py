@@ -20,7 +20,7 @@ import numpy as np
 
 from sottovoce.algorithms.rounds.public.attendance import (
     Step,
-    majority,
+    find_majority_round,
     missing_neighbours,
     note_message,
     send_next,
@@ -133,13 +133,11 @@ class Rounds:
         effects: list[Effect] = []
         if state.pending_query is not None:
             return state, effects
-        if (majority_round := majority(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
-            state = replace(self._reset_for_round(state, majority_round + 1), next_round_time=now)
+        if (leading := find_majority_round(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
+            state = replace(self._reset_for_round(state, leading + 1), next_round_time=now)
         elif state.phase != RESTING:
             state, effects = self._end_phase(state, now)
-        if state.phase == RESTING and (
-            now >= state.next_round_time - self._beat / 2 or majority_round >= state.work.round
-        ):
+        if state.phase == RESTING and (now >= state.next_round_time - self._beat / 2 or leading >= state.work.round):
             state, new_effects = self._begin_round(state, now)
             effects += new_effects
         return state, effects

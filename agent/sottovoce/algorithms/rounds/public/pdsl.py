@@ -25,7 +25,7 @@ class Pdsl:
         momentum: α.
     """
 
-    rationing: AnswerRotation
+    rotation: AnswerRotation
     weighing: GradientWeighting
     momentum: float
     widths: tuple[int, ...] = (1, 1, 2)
@@ -33,11 +33,11 @@ class Pdsl:
     @property
     def questions(self) -> int:
         """The maximum number of gradients per round; see Algorithm.questions."""
-        return self.rationing.answers
+        return self.rotation.answers
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
         """Return the next gradient to ask for; see Algorithm.question."""
-        return self.rationing.question(work, work.first(0)) if phase == 0 else None
+        return self.rotation.question(work, work.first(0)) if phase == 0 else None
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
         """Return the work after adding a released gradient; see Algorithm.taken."""
@@ -49,7 +49,7 @@ class Pdsl:
             case 0:
                 return work.model[None]
             case 1:
-                return self.rationing.answer(work, recipient)
+                return self.rotation.answer(work, recipient)
             case _:
                 return np.stack([work.direction, work.model])
 

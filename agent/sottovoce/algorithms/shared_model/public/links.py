@@ -5,7 +5,7 @@ from hashlib import sha256
 import numpy as np
 from msgspec.structs import replace
 
-from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.algorithms.shared_model.public.messages import HeadAnnouncement, ModelRequest, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.learners.learner import Effect, Message, Send
 
@@ -67,9 +67,9 @@ def _next_message(state: SharedModelState, peer: str) -> tuple[SharedModelState,
         answer = SharedModelMessage(model.head, model.parameters.astype(np.float32), model.simulated)
         return replace(state, requests=requests), answer
     if peer == state.fetch_from and not state.request_sent:
-        return replace(state, request_sent=True), ModelWanted()
+        return replace(state, request_sent=True), ModelRequest()
     if peer in state.peers_to_notify:
-        return replace(state, peers_to_notify=state.peers_to_notify - {peer}), HeadAnnounced(
+        return replace(state, peers_to_notify=state.peers_to_notify - {peer}), HeadAnnouncement(
             state.announced_head, model.simulated
         )
     return state, None

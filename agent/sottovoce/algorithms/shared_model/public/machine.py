@@ -25,8 +25,8 @@ from sottovoce.algorithms.shared_model.public.links import devices_before, holde
 from sottovoce.algorithms.shared_model.public.messages import (
     MAX_STEP,
     Head,
-    HeadAnnounced,
-    ModelWanted,
+    HeadAnnouncement,
+    ModelRequest,
     SharedModelMessage,
 )
 from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelSchedule, SharedModelState, StoredModel
@@ -239,9 +239,9 @@ class SharedModel:
 
     def _receive(self, state: SharedModelState, sender: str, message: Message) -> Step:
         match message:
-            case HeadAnnounced(head):
+            case HeadAnnouncement(head):
                 return self._note_head(state, _validate_head(head), sender), []
-            case ModelWanted():
+            case ModelRequest():
                 served = state.own_model_fetched or state.model.head.writer == self._owner
                 requests = (*(peer for peer in state.requests if peer != sender), sender)
                 return send_due_messages(replace(state, requests=requests, own_model_fetched=served))

@@ -35,7 +35,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadAnnounced:
+class HeadAnnouncement:
     """Announces that the sender has this model and sends it on request.
 
     Attributes:
@@ -59,7 +59,7 @@ class HeadAnnounced:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelWanted:
+class ModelRequest:
     """Requests the newest model that the recipient has announced.
 
     Attributes:
