@@ -18,13 +18,13 @@ def last_ended_day(now: float) -> int | None:
     """Return the number of the last day that has ended; None if the clock has not been set yet.
 
     Args:
-        now: seconds of Unix time.
+        now: the current Unix time, in seconds.
     """
     return None if now < NOT_BEFORE else int(now // DAY) - 1
 
 
 def date_after(days: float | None) -> str | None:
-    """Return the ISO 8601 date in `days` days, at most a hundred years ahead; None if `days` is None."""
+    """Return the ISO 8601 date `days` days from now, at most a hundred years ahead; None if `days` is None."""
     if days is None:
         return None
     return (datetime.now(UTC).date() + timedelta(days=min(days, 36_500.0))).isoformat()

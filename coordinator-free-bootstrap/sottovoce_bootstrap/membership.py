@@ -127,7 +127,7 @@ class Membership:
 
     @property
     def period(self) -> float:
-        """Current time in seconds between two exchanges that this device starts; see AdaptivePeriod."""
+        """Current time in seconds between the exchanges that this device initiates; see AdaptivePeriod."""
         return self._adaptive_period.period
 
     def learn(self, source: str, contacts: Iterable[Contact], now: float) -> None:

@@ -17,7 +17,7 @@ class Settings:
     The period must be the same on all devices of a fleet; each device can choose the other settings for itself.
 
     Attributes:
-        period: seconds between two exchanges that a device starts.
+        period: seconds between the exchanges that a device initiates.
         view_size: maximum number of entries in a view, c; 20 to 100. Overlays with views smaller than 20 fall apart.
         warm_size: number of peers whose channels are kept open; 1 to 12.
 

@@ -65,7 +65,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Mechanism of the noise-free baseline, which releases an exact sum on a fine grid and is charged as infinite.
+    """The noise-free baseline's mechanism, which releases an exact sum on a fine grid and is charged an infinite ε.
 
     Attributes:
         size: number of coordinates in a release, P.

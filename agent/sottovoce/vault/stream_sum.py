@@ -27,7 +27,7 @@ class StreamSum:
         coefficients: integers c_0, c_1, …, which represent the numbers c_j / 2**bits.
         bits: number of fractional bits in a coefficient.
         clip_squared: the largest squared L2 norm of one window's total, in squared steps of 2**(exponent + bits).
-        sensitivity_squared: squared L2 sensitivity of all of a stream's releases together to one window.
+        sensitivity_squared: squared L2 sensitivity, to one window, of all the stream's releases combined.
         sigma: standard deviation parameter of the noise, in units.
     """
 

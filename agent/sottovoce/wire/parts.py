@@ -65,7 +65,7 @@ def decode_part(raw: bytes) -> Part:
     """Decode a part.
 
     Raises:
-        MessageRefused: for `malformed`, if the bytes are not a part, or its digest or position is not valid.
+        MessageRefused: with reason `malformed`, if the bytes, digest or position of the part are invalid.
     """
     part = _decode(Part, raw)
     if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MAX_PARTS or part.index >= part.count:

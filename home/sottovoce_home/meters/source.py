@@ -36,7 +36,7 @@ class Source:
         time_zone: time zone for ISO 8601 times that have none, such as Europe/Berlin; if None, such times are refused.
         max_watts: largest plausible power, in W.
         resolution: smallest step of a counter, in Wh.
-        longest_gap: time between two readings, in seconds, beyond which the energy between them is missing.
+        longest_gap: time between two readings, in seconds, beyond which the energy between them counts as missing.
         replay: whether times in the past are allowed.
         net: whether exported energy is subtracted from imported energy.
     """

@@ -77,7 +77,7 @@ def test_initial_weights_suit_the_next_activation() -> None:
         ([{"kind": "max-pool", "kernel": 2, "padding": 2}], r"layer 1: padding: 2 is not less than kernel = 2"),
         ([CONV, {"kind": "group-norm", "groups": 3}], r"layer 2: groups: 3 does not divide the 4 channels"),
         ([{"kind": "residual", "layers": [CONV]}],
-         r"layer 1, shortcut: the shortcut outputs 2 × 8 × 6, but layers output 4 × 6 × 4"),
+         r"layer 1, shortcut: the shortcut outputs 2 × 8 × 6, but `layers` outputs 4 × 6 × 4"),
         ([{"kind": "residual", "layers": [FLAT, CONV]}], r"layer 1, layer 2: kind: conv2d requires"),
         ([{"kind": "residual", "layers": [], "shortcut": [SCORES]}],
          r"layer 1, shortcut, layer 1: kind: dense requires"),

@@ -16,7 +16,8 @@ from sottovoce.vault.terms.published import Claim, PublishedTerms
 _REASONS = {
     "pdsl": (
         "the batch gradient is clipped as a whole, so one record can move it by 2C, {batch} times as far as with "
-        "clipping per record; the guarantee is per round and per answer, and (27) is a reconstruction"
+        "clipping per record; the guarantee is per round and per answer, and the paper's equation (27) is our "
+        "reconstruction"
     ),
     "dp-cga": (
         "the batch gradient is clipped as a whole, so one record can move it by 2C, {batch} times as far as with "

@@ -134,7 +134,7 @@ class NormalisedSum:
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """Return a plan for a finite point with one more entry than the model, where the last entry is positive.
 
-        If the kernel clips at this entry, the entry must also be within CLIPS, away from the ends of a float's range.
+        If the kernel clips at this entry, the entry must also lie within CLIPS, well inside the range of a float.
         """
         low, high = (0.0, math.inf) if self.sums.clip is None else CLIPS
         if query.point.shape != (self.sums.kernel.size + 1,) or not low < query.point[-1] < high:
