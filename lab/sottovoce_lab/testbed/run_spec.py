@@ -22,8 +22,8 @@ from sottovoce_lab.testbed.options import Options, check_key, learner_topology
 
 Engine = Literal["vector", "events", "memory", "grpc", "mqtt", "mixed"]
 ENGINES: tuple[str, ...] = get_args(Engine)
-"""Engine names: `vector` stores all agents in a few arrays, `events` and `memory` run agents on a virtual clock, and the
-others run agents as processes and are named after the transport."""
+"""Engine names: `vector` stores all agents in a few arrays, `events` and `memory` run agents on a virtual clock, and
+the others run agents as processes and are named after the transport."""
 
 ALIASES = {
     "data": "data.source",
