@@ -14,7 +14,7 @@ NOT_BEFORE = 1_767_225_600.0
 """1 January 2026, UTC, in Unix time. This program is newer, so a clock that shows an earlier time has not been set."""
 
 
-def last_ended_day(now: float) -> int | None:
+def last_complete_day(now: float) -> int | None:
     """Return the number of the last day that has ended; None if the clock has not been set yet.
 
     Args:

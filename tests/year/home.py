@@ -15,7 +15,7 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window
-from sottovoce.days import DAY, last_ended_day
+from sottovoce.days import DAY, last_complete_day
 from sottovoce.errors import MessageRefused
 from sottovoce.identity.authority import Authority
 from sottovoce.learners import Learner
@@ -125,7 +125,7 @@ class Home:
     @property
     def over(self) -> int | None:
         """The last day that is over by the home's own clock, if it may be learnt from; else None."""
-        day = last_ended_day(self.now)
+        day = last_complete_day(self.now)
         return day if day is not None and day >= self._first else None
 
     def open_feed(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from sottovoce.agent.wait_status import Waits
-from sottovoce.days import DAY, last_ended_day
+from sottovoce.days import DAY, last_complete_day
 
 _MAX_PAUSE_SECONDS = 10.0  # short, because the clock may be adjusted during the wait
 _WAIT = "day"
@@ -44,7 +44,7 @@ class DayWatch:
     async def report_ended_day(self, report: Callable[[int], Awaitable[None]]) -> float:
         """Report a newly finished day, if there is one, and return the seconds to wait, at most ten."""
         now = self._clock()
-        day = last_ended_day(now)
+        day = last_complete_day(now)
         if day is not None and self._first <= day:
             day = min(day, self._last)
             if day != self._last_reported:

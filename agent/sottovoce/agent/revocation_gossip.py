@@ -198,7 +198,7 @@ class RevocationGossip:
 
         Args:
             revoked: the list.
-            identity: the result of `_identity_with_keys`.
+            identity: the result of `_apply_key_changes`.
 
         Raises:
             IdentityError: if this device is on the list.

@@ -165,7 +165,7 @@ class FleetAuthority:
         raise IdentityError(f"the document was not signed by fleet {self.fleet!r}; get it from the fleet's key holder")
 
     def with_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
-        """See Authority.after_changes."""
+        """See Authority.with_changes."""
         anchors = apply_changes(self.anchors, changes)
         return FleetAuthority(anchors.current, anchors.spare, retired_keys(changes)) if changes else self
 
@@ -218,7 +218,7 @@ class IssuerAuthority:
         )
 
     def with_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
-        """See Authority.after_changes. An external CA manages its own keys."""
+        """See Authority.with_changes. An external CA manages its own keys."""
         raise IdentityError("the keys of a fleet with an external CA cannot be changed here; change them at the CA")
 
 
@@ -256,7 +256,7 @@ class PinnedAuthority:
         raise IdentityError("pinned devices have no revocation lists: remove the device from transport.peers")
 
     def with_changes(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
-        """See Authority.after_changes. A pinned fleet has no common key that could change."""
+        """See Authority.with_changes. A pinned fleet has no common key that could change."""
         raise IdentityError("pinned devices have no fleet key to change")
 
 

@@ -145,7 +145,7 @@ class CurrentAuthority:
         self._trust.identity.authority.verify_signature(message, signature)
 
     def with_changes(self, changes: Sequence[KeyChange]) -> Authority:
-        """See Authority.after_changes."""
+        """See Authority.with_changes."""
         return self._trust.identity.authority.with_changes(changes)
 
 

@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from sottovoce.days import last_ended_day
+from sottovoce.days import last_complete_day
 from sottovoce.vault.witnesses import Access
 
 RECORD_INTERVAL = 3_600.0
@@ -101,7 +101,7 @@ class TrustedDays:
         self, clock: Callable[[], float], charged: int | None, monotonic_clock: Callable[[], float] | None = None
     ) -> None:
         self._clock, self._uptime = clock, monotonic_clock or uptime
-        now, last_day = self._uptime(), last_ended_day(clock())
+        now, last_day = self._uptime(), last_complete_day(clock())
         self._offset, self._steady_since = clock() - now, now
         self._is_trusted = last_day is None or charged is None or charged - 1 <= last_day <= charged + _MAX_OFF_DAYS
         if not self._is_trusted:
@@ -117,7 +117,7 @@ class TrustedDays:
         if not self._is_trusted and now - self._steady_since >= STEADY_SECONDS:
             self._is_trusted = True
             _log.info("clock-believed")
-        return last_ended_day(wall) if self._is_trusted else None
+        return last_complete_day(wall) if self._is_trusted else None
 
     @staticmethod
     def _warn(reason: str) -> None:

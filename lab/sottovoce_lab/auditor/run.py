@@ -99,7 +99,7 @@ def _findings(
     games: dict[str, Callable[[], list[Finding]]] = {}
     if stated is not None:
         games["noise"] = lambda: [play_noise_game(subject, "noise", alpha)]
-        if (variant := subject.single_number_variant()) is not None:
+        if (variant := subject.scalar_variant()) is not None:
             games["noise of a single number"] = lambda: [play_noise_game(variant, "noise of a single number", alpha)]
         games["books"] = lambda: [play_ledger_game(subject)]
         if (grid := subject.grid) is not None:

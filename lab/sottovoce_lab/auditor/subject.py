@@ -132,7 +132,7 @@ class Subject(Protocol):
         """Return a device's records, with canary j from its first world if coins[j] is true, else from its second."""
         ...
 
-    def single_number_variant(self) -> "Subject | None":
+    def scalar_variant(self) -> "Subject | None":
         """Return a variant that releases single numbers, for testing code that may treat them as scalars, or None."""
         ...
 

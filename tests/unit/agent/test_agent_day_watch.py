@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.wait_status import Waits
-from sottovoce.days import DAY, NOT_BEFORE, last_ended_day
+from sottovoce.days import DAY, NOT_BEFORE, last_complete_day
 
 FIRST = int(NOT_BEFORE // DAY) + 10
 
@@ -26,9 +26,9 @@ def look(watch: DayWatch, wall: Wall) -> float:
 
 
 def test_a_day_ends_at_midnight() -> None:
-    assert last_ended_day(FIRST * DAY) == FIRST - 1
-    assert last_ended_day((FIRST + 1) * DAY - 1e-3) == FIRST - 1
-    assert last_ended_day(NOT_BEFORE - 1) is None
+    assert last_complete_day(FIRST * DAY) == FIRST - 1
+    assert last_complete_day((FIRST + 1) * DAY - 1e-3) == FIRST - 1
+    assert last_complete_day(NOT_BEFORE - 1) is None
 
 
 def test_each_day_is_reported_once_and_the_last_wait_ends_at_midnight() -> None:

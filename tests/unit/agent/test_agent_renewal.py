@@ -35,7 +35,7 @@ def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
     def nobody(*_: object) -> bytes:
         raise NetworkError("no enroller responds at h:1")
 
-    monkeypatch.setattr("sottovoce.agent.enrolment.ask_renewal", nobody)
+    monkeypatch.setattr("sottovoce.agent.enrolment.request_renewal", nobody)
 
     async def looks() -> None:
         await renewal._check_once()

@@ -41,7 +41,7 @@ class Home:
     """
 
     days: list[int]
-    last_ended_day: int | None
+    last_complete_day: int | None
     reads: int = 0
     is_broken: bool = False
     cause: Exception | None = None
@@ -63,7 +63,7 @@ class Home:
             terms=GradientTerms("clipd2p", STEPS, 0.5, (FIRST, LAST)),
             ledger=self.ledger,
             noise=OperatingSystemNoise(),
-            growing_records=GrowingRecords(self.records, lambda: self.last_ended_day),
+            growing_records=GrowingRecords(self.records, lambda: self.last_complete_day),
         )
 
     def charged(self, slot: int) -> Units | None:
@@ -88,33 +88,33 @@ def reason(vault: Vault, slot: int) -> str:
 
 
 def test_exactly_the_completed_days_are_charged_whether_or_not_they_have_records() -> None:
-    home = Home(days=[11, 11, 12, 14], last_ended_day=12)
+    home = Home(days=[11, 11, 12, 14], last_complete_day=12)
     vault = home.vault()
     assert get_release(vault, 0).units == 3
     assert home.charged(0) == Units(((FIRST, 12),)), "day 10 is empty and charged; day 14 has not ended"
-    home.last_ended_day = 13
+    home.last_complete_day = 13
     assert get_release(vault, 1).units == 4
-    home.last_ended_day = LAST + 40
+    home.last_complete_day = LAST + 40
     assert get_release(vault, 2).units == LAST - FIRST + 1, "no day after the last permitted one"
     assert home.ledger.epsilon_spent(Units(((LAST + 1, LAST + 1),))) == 0.0
 
 
 @pytest.mark.parametrize("last_ended_day", [None, FIRST - 1, -1])
-def test_before_a_day_is_complete_nothing_is_charged(last_ended_day: int | None) -> None:
-    home = Home(days=[10, 11], last_ended_day=last_ended_day)
+def test_before_a_day_is_complete_nothing_is_charged(last_complete_day: int | None) -> None:
+    home = Home(days=[10, 11], last_complete_day=last_complete_day)
     assert reason(home.vault(), 0) == "calendar"
     assert home.ledger.spending().charges == 0
 
 
 def test_a_new_day_is_read_without_a_restart_and_pays_for_itself(read_windows: list[int]) -> None:
-    home = Home(days=[10, 11], last_ended_day=11)
+    home = Home(days=[10, 11], last_complete_day=11)
     vault = home.vault()
     for slot in range(STEPS):
         get_release(vault, slot)
     spent = home.ledger.spending().epsilon
     assert reason(vault, STEPS) == "budget", "the completed days have been charged"
     assert home.ledger.spending().charges == STEPS
-    home.days, home.last_ended_day = [10, 11, 12, 12, 13], 12
+    home.days, home.last_complete_day = [10, 11, 12, 12, 13], 12
     read_windows.clear()
     assert get_release(vault, STEPS).units == 1
     assert read_windows == [12, 12], "exactly the charged records are read"
@@ -124,21 +124,21 @@ def test_a_new_day_is_read_without_a_restart_and_pays_for_itself(read_windows: l
 
 @pytest.mark.parametrize("jump", [-400, -2, 400])
 def test_a_clock_change_neither_renews_a_day_nor_blocks_later_ones(jump: int) -> None:
-    home = Home(days=list(range(FIRST, LAST + 1)), last_ended_day=12)
+    home = Home(days=list(range(FIRST, LAST + 1)), last_complete_day=12)
     vault = home.vault()
     for slot in range(STEPS):
         get_release(vault, slot)
-    home.last_ended_day = 12 + jump
+    home.last_complete_day = 12 + jump
     for slot in range(STEPS, STEPS + 2):
         vault.answer(query(slot))
     for day in range(FIRST, LAST + 1):
         assert home.ledger.epsilon_spent(Units(((day, day),))) <= 2.0
-    home.last_ended_day = 14
+    home.last_complete_day = 14
     assert get_release(vault, STEPS + 2).units == 2, "days 13 and 14, whatever the clock had shown"
 
 
 def test_unreadable_records_are_not_charged_and_the_query_is_answered_later() -> None:
-    home = Home(days=[10], last_ended_day=10)
+    home = Home(days=[10], last_complete_day=10)
     vault = home.vault()
     home.is_broken = True
     with pytest.raises(DataError):
@@ -146,7 +146,7 @@ def test_unreadable_records_are_not_charged_and_the_query_is_answered_later() ->
     assert home.ledger.spending().charges == 0
     home.is_broken = False
     first = get_release(vault, 0)
-    reads, home.last_ended_day, home.is_broken = home.reads, 15, True
+    reads, home.last_complete_day, home.is_broken = home.reads, 15, True
     repeated = get_release(vault, 0)
     assert (repeated.value == first.value).all(), "an earlier answer is repeated from the ledger"
     assert (repeated.units, home.reads) == (first.units, reads)
@@ -155,13 +155,13 @@ def test_unreadable_records_are_not_charged_and_the_query_is_answered_later() ->
 def test_a_charge_with_a_lost_release_pays_for_its_own_days_after_others_have_ended(
     monkeypatch: pytest.MonkeyPatch, read_windows: list[int]
 ) -> None:
-    home = Home(days=[10, 11, 12], last_ended_day=11)
+    home = Home(days=[10, 11, 12], last_complete_day=11)
     vault = home.vault()
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "store", lambda *_: (_ for _ in ()).throw(OSError("a power cut")))
         with pytest.raises(OSError, match="power cut"):
             vault.answer(query(0))
-    home.last_ended_day = 12
+    home.last_complete_day = 12
     read_windows.clear()
     assert get_release(vault, 0).units == 2
     assert read_windows == [10, 11]
@@ -174,7 +174,7 @@ def test_a_charge_with_a_lost_release_pays_for_its_own_days_after_others_have_en
 def test_a_separate_vault_reports_unreadable_records_without_details(
     tmp_path: Path, cause: Exception | None, error: type[Exception]
 ) -> None:
-    home = Home(days=[10], last_ended_day=10)
+    home = Home(days=[10], last_complete_day=10)
     vault, path = home.vault(), tmp_path / "v.sock"
     with serve_vault(make_served(vault, "meter-17", home.ledger.budget), path):
         remote = RemoteVault(path, owner="meter-17", budget=home.ledger.budget, patience=1.0, waits=Waits())
@@ -202,7 +202,7 @@ def test_a_device_level_release_includes_no_future_day(ledger_unit: str) -> None
     assert answer.reason == "calendar"
     last = FIRST
     for slot in range(STEPS):
-        home.last_ended_day = last = FIRST + 2 * slot
+        home.last_complete_day = last = FIRST + 2 * slot
         get_release(vault, slot)
         ahead = home.ledger.epsilon_spent(Units(((last + 1, last + 10_000),)))
         assert (ahead == 0) == (ledger_unit == "window"), "if windows are charged, the completed ones are"

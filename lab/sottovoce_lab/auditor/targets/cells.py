@@ -192,7 +192,7 @@ class CellMeans(Means):
         return [], Query(self.terms.learner, "mean", 0, np.empty(0))
 
     @override
-    def single_number_variant(self) -> "CellMeans":
+    def scalar_variant(self) -> "CellMeans":
         return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)))
 
     @property
@@ -263,7 +263,7 @@ class CellGradients(GaussianSums):
         return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
 
     @override
-    def single_number_variant(self) -> "CellGradients":
+    def scalar_variant(self) -> "CellGradients":
         return replace(self, kernel=Softmax(1, 1))
 
     @property

@@ -62,7 +62,7 @@ class Chains:
         distance = 2 * _STEP_SIZE * math.sqrt(2) / _BATCH
         return distance / claimed_mu(self.budget)
 
-    def single_number_variant(self) -> None:
+    def scalar_variant(self) -> None:
         """Return None, because a chain has at least two classes; see Subject.single_number_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:

@@ -63,7 +63,7 @@ class Means:
         """σ = C / μ, by the analytic formula (Balle & Wang 2018)."""
         return self.terms.profile.bound / claimed_mu(self.budget)
 
-    def single_number_variant(self) -> "Means":
+    def scalar_variant(self) -> "Means":
         """Return a variant that releases single numbers; see Subject.single_number_variant."""
         return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), observer=None)
 

@@ -34,7 +34,7 @@ class NormalisedSums(GaussianSums):
         """The initial threshold C_0; the sums are in units of the current threshold."""
         return CLIP
 
-    def single_number_variant(self) -> "NormalisedSums":
+    def scalar_variant(self) -> "NormalisedSums":
         """Return a variant that releases single numbers: under the rule `decay`, which adds no bit; see Subject."""
         return replace(self, kernel=type(self.kernel)(1, 1), observer=None, rule="decay")
 

@@ -104,7 +104,7 @@ class PublishedRecords:
                 return LabelAndSphereLaw(self.scheme.label, SphereLaw(self.scheme.cap, rest, tolerance))
         raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: this is a bug; please report it")
 
-    def single_number_variant(self) -> "PublishedRecords":
+    def scalar_variant(self) -> "PublishedRecords":
         """Return a subject whose records are single numbers; see Subject.single_number_variant."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
         return replace(self, scheme=narrow, observer=None)

@@ -61,7 +61,7 @@ class ScaledNoiseSums:
         """σ per unit of sensitivity ‖g‖, as stated in the paper."""
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
-    def single_number_variant(self) -> None:
+    def scalar_variant(self) -> None:
         """Return None, because it takes many coordinates to refute the noise law; see Subject.single_number_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:

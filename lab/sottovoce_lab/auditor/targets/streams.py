@@ -69,7 +69,7 @@ class Streams:
         norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
         return _CLIP * norm / claimed_mu(self.budget)
 
-    def single_number_variant(self) -> "Streams":
+    def scalar_variant(self) -> "Streams":
         """Return a variant that releases single numbers; see Subject.single_number_variant."""
         return replace(self, size=1)
 

@@ -136,7 +136,7 @@ class GaussianSums:
         """The clip norm C; without clipping, an arbitrary length for scoring the canaries."""
         return CLIP if self.terms.clip is None else self.terms.clip
 
-    def single_number_variant(self) -> "GaussianSums":
+    def scalar_variant(self) -> "GaussianSums":
         """Return a subject that releases a single number, with gradients of 0; see Subject.single_number_variant."""
         return replace(self, kernel=Softmax(1, 1), observer=None)
 

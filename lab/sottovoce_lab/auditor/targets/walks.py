@@ -97,7 +97,7 @@ class VisitSums:
             else MaxNormLaw(2 * c / self.budget.epsilon)
         )
 
-    def single_number_variant(self) -> "VisitSums":
+    def scalar_variant(self) -> "VisitSums":
         """Return a subject whose records are single numbers; see Subject.single_number_variant."""
         return replace(self, features=1, observer=None)
 

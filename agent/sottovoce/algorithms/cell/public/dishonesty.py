@@ -22,7 +22,7 @@ _EXCLUSION_BEATS = 1_000
 class Dishonesty:
     """Records dishonest devices, and warns the other devices about them.
 
-    A device is struck off if this device caught it lying, if a proof shows that it lied, or if more devices accuse it
+    A device is excluded if this device caught it lying, if a proof shows that it lied, or if more devices accuse it
     than the cell assumes can collude.
 
     Args:
@@ -63,7 +63,7 @@ class Dishonesty:
 
     @staticmethod
     def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
-        """Return this device's proofs against those of the given nodes that are struck off."""
+        """Return this device's proofs against those of the given nodes that are excluded."""
         proofs = (state.dishonest[node].proof for node in nodes if node in state.excluded)
         return [proof for proof in proofs if proof is not None]
 

@@ -18,7 +18,7 @@ class DpCga:
     """Sends models first and answers second. `Work.kept` is the mixed model, and `Work.direction` is v.
 
     Attributes:
-        rationing: decides which neighbours receive answers.
+        rotation: decides which neighbours receive answers.
         momentum: β.
     """
 

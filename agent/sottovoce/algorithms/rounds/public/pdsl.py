@@ -20,7 +20,7 @@ class Pdsl:
     """Sends models, then answers, then (û, x̂). `Work.direction` is u.
 
     Attributes:
-        rationing: decides which neighbours receive answers.
+        rotation: decides which neighbours receive answers.
         weighing: computes the gradient weights.
         momentum: α.
     """
