@@ -15,7 +15,7 @@ NOT_BEFORE = 1_767_225_600.0
 
 
 def last_complete_day(now: float) -> int | None:
-    """Return the number of the last day that has ended; None if the clock has not been set yet.
+    """Return the number of the most recent complete day; None if the clock has not been set yet.
 
     Args:
         now: the current Unix time, in seconds.

@@ -34,7 +34,7 @@ class Home:
 
     Attributes:
         days: the day of each stored record.
-        last_ended_day: the last day that has ended.
+        last_complete_day: the most recent complete day.
         reads: how often the records were read.
         is_broken: whether reading the records fails.
         cause: cause of that failure, if any.
@@ -99,7 +99,7 @@ def test_exactly_the_completed_days_are_charged_whether_or_not_they_have_records
     assert home.ledger.epsilon_spent(Units(((LAST + 1, LAST + 1),))) == 0.0
 
 
-@pytest.mark.parametrize("last_ended_day", [None, FIRST - 1, -1])
+@pytest.mark.parametrize("last_complete_day", [None, FIRST - 1, -1])
 def test_before_a_day_is_complete_nothing_is_charged(last_complete_day: int | None) -> None:
     home = Home(days=[10, 11], last_complete_day=last_complete_day)
     assert reason(home.vault(), 0) == "calendar"

@@ -63,7 +63,7 @@ class Chains:
         return distance / claimed_mu(self.budget)
 
     def scalar_variant(self) -> None:
-        """Return None, because a chain has at least two classes; see Subject.single_number_variant."""
+        """Return None, because a chain has at least two classes; see Subject.scalar_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""

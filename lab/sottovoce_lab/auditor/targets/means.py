@@ -64,7 +64,7 @@ class Means:
         return self.terms.profile.bound / claimed_mu(self.budget)
 
     def scalar_variant(self) -> "Means":
-        """Return a variant that releases single numbers; see Subject.single_number_variant."""
+        """Return a variant that releases single numbers; see Subject.scalar_variant."""
         return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:

@@ -105,7 +105,7 @@ class PublishedRecords:
         raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: this is a bug; please report it")
 
     def scalar_variant(self) -> "PublishedRecords":
-        """Return a subject whose records are single numbers; see Subject.single_number_variant."""
+        """Return a subject whose records are single numbers; see Subject.scalar_variant."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
         return replace(self, scheme=narrow, observer=None)
 

@@ -62,7 +62,7 @@ class ScaledNoiseSums:
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
     def scalar_variant(self) -> None:
-        """Return None, because it takes many coordinates to refute the noise law; see Subject.single_number_variant."""
+        """Return None, because it takes many coordinates to refute the noise law; see Subject.scalar_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""

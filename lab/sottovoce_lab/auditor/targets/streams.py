@@ -70,7 +70,7 @@ class Streams:
         return _CLIP * norm / claimed_mu(self.budget)
 
     def scalar_variant(self) -> "Streams":
-        """Return a variant that releases single numbers; see Subject.single_number_variant."""
+        """Return a variant that releases single numbers; see Subject.scalar_variant."""
         return replace(self, size=1)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:

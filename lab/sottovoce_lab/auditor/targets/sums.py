@@ -137,7 +137,7 @@ class GaussianSums:
         return CLIP if self.terms.clip is None else self.terms.clip
 
     def scalar_variant(self) -> "GaussianSums":
-        """Return a subject that releases a single number, with gradients of 0; see Subject.single_number_variant."""
+        """Return a subject that releases a single number, with gradients of 0; see Subject.scalar_variant."""
         return replace(self, kernel=Softmax(1, 1), observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:

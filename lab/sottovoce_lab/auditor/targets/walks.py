@@ -98,7 +98,7 @@ class VisitSums:
         )
 
     def scalar_variant(self) -> "VisitSums":
-        """Return a subject whose records are single numbers; see Subject.single_number_variant."""
+        """Return a subject whose records are single numbers; see Subject.scalar_variant."""
         return replace(self, features=1, observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
