@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -86,17 +85,10 @@ def run_remaining(
 
 
 @contextmanager
-def processes(maximum: int, niceness: int = 0) -> Iterator[Executor]:
-    """Provide a pool with one process per processor, up to `maximum`; they end even if the caller is killed.
-
-    Args:
-        maximum: maximum number of processes.
-        niceness: how much lower their priority is than that of the caller, from 0 to 19.
-    """
+def processes(maximum: int) -> Iterator[Executor]:
+    """Provide a pool with one process per processor, up to `maximum`; they end even if the caller is killed."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(
-        min(maximum, AT_ONCE), mp_context=context, initializer=_prepare_process, initargs=(niceness,)
-    )
+    pool = ProcessPoolExecutor(min(maximum, AT_ONCE), mp_context=context, initializer=end_with_parent)
     try:
         yield pool
     finally:
@@ -132,10 +124,8 @@ def cluster(address: str) -> Iterator[Executor]:
         client.close()
 
 
-def _prepare_process(niceness: int) -> None:
-    """Lower this process's priority, and start a thread that ends it when its parent ends. Ctrl-C ends it silently."""
-    os.nice(niceness)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def end_with_parent() -> None:
+    """Start a thread that ends this process when its parent ends."""
     parent = multiprocessing.parent_process()
     if parent is not None:
 

@@ -1,8 +1,12 @@
 """Compare a run with simulations on the same data: noise-free, with secure sums, and with a single device."""
 
+import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing.pool import Pool
 from typing import Any
 
 import numpy as np
@@ -10,7 +14,7 @@ from sottovoce.config import CellSection
 from sottovoce.data import DataSet
 from sottovoce.registry import ALGORITHMS, loaded_algorithms
 
-from sottovoce_lab.experiments.saved_runs import processes
+from sottovoce_lab.experiments.saved_runs import AT_ONCE, end_with_parent
 from sottovoce_lab.library.simulation import simulate_plan
 from sottovoce_lab.papers.cells import half_interval
 from sottovoce_lab.simulator import Faults
@@ -72,18 +76,38 @@ def start_comparisons(planned: Plan) -> Iterator[Callable[[], list[Comparison]]]
         if options.learner != _secure_sums_learner() and options.agents >= CellSection().min:
             variants[f"secure sums, {budget}"] = _run_secure_sums
         variants["no noise at all"] = _run_noise_free
-    with processes(len(variants) * SEEDS, niceness=_LOWEST_PRIORITY) as pool:
+    with _processes(len(variants) * SEEDS) as pool:
         runs = {
-            label: [pool.submit(variant, replace(options, seed=options.seed + seed)) for seed in range(SEEDS)]
+            label: [pool.apply_async(variant, [replace(options, seed=options.seed + seed)]) for seed in range(SEEDS)]
             for label, variant in variants.items()
         }
-        yield lambda: [_summarise(label, [run.result() for run in futures]) for label, futures in runs.items()]
+        yield lambda: [_summarise(label, [run.get() for run in results]) for label, results in runs.items()]
 
 
 _Outcome = tuple[float, str]
 """The accuracy, and the adversary that a record is protected against."""
 
 _Variant = Callable[[Options], _Outcome]
+
+
+@contextmanager
+def _processes(maximum: int) -> Iterator[Pool]:
+    """Provide processes with the lowest priority, up to one per processor, which are killed at the end.
+
+    They inherit that Ctrl-C is ignored, so it reaches only the caller.
+    """
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pool = multiprocessing.get_context("spawn").Pool(min(maximum, AT_ONCE), _start_process)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    with pool:
+        yield pool
+
+
+def _start_process() -> None:
+    os.nice(_LOWEST_PRIORITY)
+    end_with_parent()
 
 
 def _summarise(label: str, outcomes: Sequence[_Outcome]) -> Comparison:
