@@ -12,7 +12,7 @@ from sottovoce.kernels.onnx.session import Chunk, GraphSession
 
 from tests.support.graphs import checked_file, graph, make_graph_facts
 
-REMEDY = "build it with `sottovoce model build`"
+REMEDY = "build the graph file with `sottovoce model build`"
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,11 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
         facts = msgspec.json.decode(text, type=GraphFacts)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{file}: the model description cannot be read ({error}): build the file with `sottovoce model build`"
+            f"{file}: the model description cannot be read ({error}): build the graph file with `sottovoce model build`"
         ) from error
     names = [parameter.name for parameter in facts.parameters]
     if len(set(names)) != len(names):
-        raise ConfigError(f"{file}: a parameter name occurs twice: build the file with `sottovoce model build`")
+        raise ConfigError(f"{file}: a parameter name occurs twice: build the graph file with `sottovoce model build`")
     if facts.size > MAX_PARAMETERS:
         raise ConfigError(f"{file}: the model has {facts.size} parameters; at most {MAX_PARAMETERS} are supported")
     return facts

@@ -106,4 +106,4 @@ def _encode_varint(number: int) -> bytes:
 
 
 def _unreadable_error() -> ConfigError:
-    return ConfigError("learner.model: the graph cannot be parsed: build it with `sottovoce model build`")
+    return ConfigError("learner.model: the graph cannot be parsed: build the graph file with `sottovoce model build`")
