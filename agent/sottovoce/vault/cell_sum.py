@@ -12,10 +12,10 @@ from sottovoce.cell import Cell
 from sottovoce.errors import PrivacyError
 from sottovoce.secure_sum.masks import bytes_per_value
 from sottovoce.vault.clipped_sum import (
-    CLIPS,
     DISTANCES,
     MAX_SQUARED_UNITS,
     Batches,
+    check_grid_range,
     exact_sum,
     min_sigma,
     squared_record_distance,
@@ -135,11 +135,7 @@ def calibrate_cell(
     Raises:
         PrivacyError: if the budget or the clip norm is invalid, or outside the grid's range.
     """
-    if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
-        raise PrivacyError(
-            f"a sum of vectors with {size} values, clipped at {clip:g}, is outside the grid's range; set learner.clip "
-            "to a number between 2^-500 and 2^500"
-        )
+    check_grid_range(size, clip)
     if sums < 1:
         raise PrivacyError("a privacy budget must cover at least one sum; set learner.steps to at least 1")
     distance, rounds, is_summed = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None

@@ -138,11 +138,7 @@ def calibrate(
         raise PrivacyError("a privacy budget must cover at least one release; set learner.steps to at least 1")
     if neighbouring not in DISTANCES:
         raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
-    if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
-        raise PrivacyError(
-            f"a sum of vectors with {size} values, clipped at {clip:g}, is outside the grid's range; set learner.clip "
-            "to a number between 2^-500 and 2^500"
-        )
+    check_grid_range(size, clip)
     excess = PrivacyError(
         f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid allows; "
         "increase privacy.epsilon or reduce learner.steps"
@@ -160,6 +156,19 @@ def calibrate(
     return DiscreteGaussian(
         size, exponent, clip_squared, sensitivity_squared, sigma, is_presummed=sum_error is not None
     )
+
+
+def check_grid_range(size: int, clip: float) -> None:
+    """Check that a sum of `size` values, clipped at L2 norm `clip`, has a grid.
+
+    Raises:
+        PrivacyError: if it does not.
+    """
+    if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
+        raise PrivacyError(
+            f"a sum of vectors with {size} values, clipped at {clip:g}, is outside the grid's range; set learner.clip "
+            "to a number between 2^-500 and 2^500"
+        )
 
 
 def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None) -> int:

@@ -11,6 +11,7 @@ from sottovoce.vault.clipped_sum import (
     DISTANCES,
     MAX_SQUARED_UNITS,
     DiscreteGaussian,
+    check_grid_range,
     grid_exponent,
     squared_record_distance,
 )
@@ -59,11 +60,7 @@ def calibrate_sampled(
         )
     if neighbouring not in DISTANCES:
         raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
-    if size < 1 or not 2.0**-500 < clip < 2.0**500:
-        raise PrivacyError(
-            f"a sum of vectors with {size} values, clipped at {clip:g}, is outside the grid's range; set learner.clip "
-            "to a number between 2^-500 and 2^500"
-        )
+    check_grid_range(size, clip)
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
     multiplier = min_multiplier(releases, epsilon, delta, relation, batch, of)
     exponent = grid_exponent(multiplier * clip, clip, size, sum_error)
