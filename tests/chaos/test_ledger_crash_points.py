@@ -107,7 +107,7 @@ def power_cuts(operations: list[Operation], share: float) -> Iterator[tuple[Cras
         disk.do(operation)
 
 
-@pytest.mark.timeout(1200)  # two minutes on an idle machine, one for a third of the power cuts
+@pytest.mark.timeout(1200)  # 75 seconds on two idle cores for the smaller share
 @pytest.mark.parametrize("share", [0.3, pytest.param(1.0, marks=pytest.mark.soak)])
 def test_no_power_cut_loses_a_charge(recorded_operations: list[Operation], memory: Path, share: float) -> None:
     tried_cuts: set[tuple[int, Identity]] = set()

@@ -221,4 +221,4 @@ def _query_space(case: Case, changed: dict[str, Any], terms: Any, record_count: 
             return size, "gradient", [0, 1, 2]
         case StreamTerms():
             return 0, "total", list(range(WINDOWS[0] - 1, WINDOWS[1] + 2))
-    raise NotImplementedError(f"no queries are known for {type(terms).__name__}: teach the neighbours")
+    raise NotImplementedError(f"no queries are known for {type(terms).__name__}: add them to this function")

@@ -32,10 +32,10 @@ def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
         enroller="h:1", pinned_nodes=(), pause=5.0, waits=waits,
     )  # fmt: skip
 
-    def nobody(*_: object) -> bytes:
+    def fail(*_: object) -> bytes:
         raise NetworkError("no enroller responds at h:1")
 
-    monkeypatch.setattr("sottovoce.agent.enrolment.request_renewal", nobody)
+    monkeypatch.setattr("sottovoce.agent.enrolment.request_renewal", fail)
 
     async def looks() -> None:
         await renewal._check_once()

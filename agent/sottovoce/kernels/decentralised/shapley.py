@@ -137,6 +137,11 @@ def monte_carlo(
 
 Floats = NDArray[np.float64]
 _HeadLogits = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+_Margins = Callable[[NDArray[np.float32], NDArray[np.float32]], tuple[NDArray[np.float32], np.float32]]
+"""Maps weights float32[m, n] and heads float32[m, H] to margins and the scale of their rounding errors.
+
+A margin, float32[m, M], is the difference between the logit of a record's label and the largest other logit.
+"""
 
 _BATCH_VALUES = 2**17  # first-layer values in one batch of coalitions, few enough to stay in the cache
 _DOUBTFUL_MARGIN = 2.0**-14  # relative to the margins' scale, and far larger than float32 rounding errors
@@ -175,12 +180,13 @@ class AccuracyGame:
         return accuracy
 
 
-def _linear_margins(logits: Floats, labels: NDArray[np.int64]) -> "_Margins":
+def _linear_margins(logits: Floats, labels: NDArray[np.int64]) -> _Margins:
     """Return the margins function of a model whose logits, float64[n, M, c], are linear in its parameters."""
     others = np.arange(logits.shape[2]) != labels[:, np.newaxis]
     label_logits = logits[:, ~others]
-    differences = label_logits[:, np.newaxis] - logits[:, others].reshape(*label_logits.shape, -1).transpose(0, 2, 1)
+    other_logits = logits[:, others].reshape(*label_logits.shape, -1).transpose(0, 2, 1)
     with np.errstate(over="ignore", invalid="ignore"):  # records with overflowing values are scored again in float64
+        differences = label_logits[:, np.newaxis] - other_logits
         coarse = differences.reshape(len(logits), -1).astype(np.float32)
         scale = np.abs(coarse).max()
 
@@ -190,7 +196,7 @@ def _linear_margins(logits: Floats, labels: NDArray[np.int64]) -> "_Margins":
     return margins
 
 
-def _layered_margins(layer: Floats, head_logits: _HeadLogits, labels: NDArray[np.int64]) -> "_Margins":
+def _layered_margins(layer: Floats, head_logits: _HeadLogits, labels: NDArray[np.int64]) -> _Margins:
     """Return the margins function of a model whose first layer, float64[n, M, h], is linear in its parameters."""
     with np.errstate(over="ignore"):  # as above
         coarse = layer.reshape(len(layer), -1).astype(np.float32)
@@ -204,13 +210,6 @@ def _layered_margins(layer: Floats, head_logits: _HeadLogits, labels: NDArray[np
         return label_logits - logits.max(axis=2), scale
 
     return margins
-
-
-_Margins = Callable[[NDArray[np.float32], NDArray[np.float32]], tuple[NDArray[np.float32], np.float32]]
-"""Maps weights float32[m, n] and heads float32[m, H] to margins and the scale of their rounding errors.
-
-A margin, float32[m, M], is the difference between the logit of a record's label and the largest other logit.
-"""
 
 
 class _LayeredWorth:
