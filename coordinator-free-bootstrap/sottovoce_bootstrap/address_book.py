@@ -11,9 +11,9 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from sottovoce.durable import is_disk_error
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.schema import Schema
+from sottovoce.storage.durable import is_disk_error
+from sottovoce.storage.schema import Schema
 
 from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import CAPACITY

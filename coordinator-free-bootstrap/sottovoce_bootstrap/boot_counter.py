@@ -7,8 +7,8 @@ after a start, a device issues new records but resends envelopes unchanged.
 import time
 from pathlib import Path
 
-from sottovoce.durable import rename
 from sottovoce.errors import DataError
+from sottovoce.storage.durable import rename
 
 from sottovoce_bootstrap.record import MAX_NUMBER
 

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from sottovoce.data.feed import Window
 from sottovoce.data.feed.store import SCHEMA, StoreReading, unusable_error, window_seconds
-from sottovoce.durable import rename
 from sottovoce.errors import DataError
+from sottovoce.storage.durable import rename
 
 _DAY = 86_400
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from sottovoce.door import Query, Refused
 from sottovoce.errors import LedgerError
-from sottovoce.schema import PAGE_BYTES
+from sottovoce.storage.schema import PAGE_BYTES
 from sottovoce.vault import Ledger, Spending, Vault
 
 from tests.chaos import ledger_workload as life

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from sottovoce.accounting.events import GaussianSum, RecordReleased
 from sottovoce.errors import LedgerError
-from sottovoce.schema import PAGE_BYTES
+from sottovoce.storage.schema import PAGE_BYTES
 from sottovoce.vault import Budget, Ledger, Spending
 from sottovoce.vault.budget import StoredRelease
 from sottovoce.vault.chain import Head

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sottovoce.disk_writes import DiskWriteCounter
+from sottovoce.storage.disk_writes import DiskWriteCounter
 from sottovoce.vault import Budget, Ledger
 
 PAGE, FRAME = 4096, 24

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from sottovoce.agent.faults import Fault
 from sottovoce.config import AgentConfig
-from sottovoce.durable import is_read_only
 from sottovoce.errors import NetworkError
 from sottovoce.observe.request_server import RequestServer
+from sottovoce.storage.durable import is_read_only
 
 if TYPE_CHECKING:
     from sottovoce.agent.predictions import Predictor

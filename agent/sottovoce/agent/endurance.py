@@ -27,8 +27,8 @@ from sottovoce.agent.notify import is_supervised, notify_while_running
 from sottovoce.agent.status import SCHEMA
 from sottovoce.concurrency import DEFAULT_THREADS, ThreadPool
 from sottovoce.config import AgentConfig
-from sottovoce.durable import is_read_only
 from sottovoce.errors import ExitCode, SottovoceError
+from sottovoce.storage.durable import is_read_only
 
 
 class Pause:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.agent.notify import is_supervised, notify_manager
-from sottovoce.durable import is_read_only, sqlite_code
 from sottovoce.errors import ClockError, DiskReadOnly, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
 from sottovoce.observe import RateLimitedLog
+from sottovoce.storage.durable import is_read_only, sqlite_code
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.5  # seconds

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from sottovoce.agent.assemble import IDENTITY, LEDGER, state_files
 from sottovoce.agent.enrolment import redeem
-from sottovoce.durable import rename
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
 from sottovoce.identity.files import read, replace
@@ -14,6 +13,7 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.invitation import PromisedBudget, Seeds, Token, read_bundle, void_bundle, write_seeds
 from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
 from sottovoce.identity.pinned import enrol_pinned
+from sottovoce.storage.durable import rename
 from sottovoce.vault import Budget, Ledger
 
 BudgetChoice = Callable[[PromisedBudget | None], Budget]

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from sottovoce.durable import is_disk_error
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.schema import Schema
+from sottovoce.storage.durable import is_disk_error
+from sottovoce.storage.schema import Schema
 from sottovoce.wire import SignedHead
 
 NAME = "heads.db"

@@ -15,8 +15,8 @@ from contextlib import closing
 from pathlib import Path
 
 from sottovoce.accounting.events import LedgerMove
-from sottovoce.durable import rename, sync
 from sottovoce.errors import LedgerError
+from sottovoce.storage.durable import rename, sync
 from sottovoce.vault import Ledger
 
 _LEDGER = "ledger.db"

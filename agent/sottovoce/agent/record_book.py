@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.learners import PublishedRecord
-from sottovoce.schema import Schema
+from sottovoce.storage.schema import Schema
 from sottovoce.wire.published import from_wire, to_wire
 from sottovoce.wire.v1 import golf_pb2
 

@@ -14,10 +14,10 @@ from sottovoce.agent.record_book import NAME, read
 from sottovoce.agent.sqlite_store import SCHEMA
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig
-from sottovoce.durable import sqlite_code
 from sottovoce.errors import DataError
 from sottovoce.identity import load
 from sottovoce.learners import Effect, Learner, PublishModel, SetTimer, Timer
+from sottovoce.storage.durable import sqlite_code
 
 STATE = "state.db"
 _NOT_OPENED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)

@@ -10,10 +10,10 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.algorithms.state_codec import ModelSizeMismatch, StateCodec
-from sottovoce.durable import is_disk_error, rename
 from sottovoce.errors import DataError
 from sottovoce.learners import Learner
-from sottovoce.schema import PAGE_BYTES, Schema
+from sottovoce.storage.durable import is_disk_error, rename
+from sottovoce.storage.schema import PAGE_BYTES, Schema
 
 _VERSION_1 = """
 CREATE TABLE life (incarnation INTEGER NOT NULL);

@@ -21,8 +21,8 @@ from sottovoce.algorithms.family import required_budget, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.confinement import forbid_network, hide_memory
 from sottovoce.data import parse
-from sottovoce.durable import is_read_only
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
+from sottovoce.storage.durable import is_read_only
 from sottovoce.vault import Ledger
 from sottovoce.vault.server import ServedVault, VaultServer, listening_socket
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sottovoce.durable import rename
 from sottovoce.errors import UsageError
+from sottovoce.storage.durable import rename
 
 
 def check_writable(option: str, path: Path) -> None:

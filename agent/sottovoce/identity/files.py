@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sottovoce.durable import rename, sync
 from sottovoce.errors import IdentityError
+from sottovoce.storage.durable import rename, sync
 
 _STAGING = "coming"  # directory for files that are about to be moved into its parent directory
 _OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO

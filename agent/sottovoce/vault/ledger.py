@@ -16,10 +16,10 @@ from typing import Self
 from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.units import LAST, Units
-from sottovoce.disk_writes import DiskWriteCounter
-from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
-from sottovoce.schema import PAGE_BYTES
+from sottovoce.storage.disk_writes import DiskWriteCounter
+from sottovoce.storage.durable import rename
+from sottovoce.storage.schema import PAGE_BYTES
 from sottovoce.vault.budget import Budget, PeriodSpending, Spending, StoredRelease, TaskSpending
 from sottovoce.vault.chain import Head, LedgerPosition, first_link, mark, next_link, release_digest
 from sottovoce.vault.charge_totals import ChargeTotals

@@ -12,8 +12,8 @@ from typing import BinaryIO, Literal
 
 from sottovoce.accounting.event_parser import parse_event
 from sottovoce.accounting.units import EVERY
-from sottovoce.durable import sqlite_code
 from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError
+from sottovoce.storage.durable import sqlite_code
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.chain import release_digest
 

@@ -9,8 +9,8 @@ import pytest
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.agent import migration
 from sottovoce.agent.migration import move
-from sottovoce.durable import rename
 from sottovoce.errors import LedgerError
+from sottovoce.storage.durable import rename
 from sottovoce.vault import Budget, Ledger, Witness
 from sottovoce.vault.account import audit_account, build_account
 

@@ -15,7 +15,7 @@ from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.data.feed import store as feed_store
 from sottovoce.errors import DataError
-from sottovoce.schema import Schema
+from sottovoce.storage.schema import Schema
 from sottovoce_home.store import WindowStore
 
 from tests.support.sources import sources
@@ -122,4 +122,4 @@ def test_every_database_class_is_covered() -> None:
     keeping = {path for path in sources() if re.search(r"^SCHEMA = Schema\(", path.read_text(), re.MULTILINE)}
     assert keeping == {Path(str(kept.module.__file__)).resolve() for kept in KEPT}
     versioned = {path.name for path in sources() if "user_version" in path.read_text()}
-    assert versioned == {"schema.py", "ledger_file.py"}
+    assert versioned == {"storage/schema.py", "ledger_file.py"}

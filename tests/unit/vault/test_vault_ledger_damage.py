@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.errors import LedgerError
-from sottovoce.schema import PAGE_BYTES
+from sottovoce.storage.schema import PAGE_BYTES
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.budget import StoredRelease
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import DataError
-from sottovoce.schema import Schema
+from sottovoce.storage.schema import Schema
 
 MISSING = -1
 

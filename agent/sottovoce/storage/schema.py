@@ -4,8 +4,8 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.durable import rename
 from sottovoce.errors import DataError
+from sottovoce.storage.durable import rename
 
 PAGE_BYTES = 1024
 """Database page size; small, since a commit writes whole pages even if only a few hundred bytes change."""

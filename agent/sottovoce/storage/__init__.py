@@ -1,0 +1,1 @@
+"""Durable files, SQLite schemas and migrations, and a count of the bytes written per day."""
