@@ -20,7 +20,7 @@ import numpy as np
 from sottovoce.agent.control import ask
 from sottovoce.agent.join import join
 from sottovoce.errors import NetworkError
-from sottovoce.identity import create_fleet
+from sottovoce.fleet import create_fleet
 from sottovoce.vault import Budget
 
 NAMES = ("one", "two")

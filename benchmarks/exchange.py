@@ -28,7 +28,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
-from sottovoce.identity import create_fleet, enrol
+from sottovoce.fleet import create_fleet, enrol
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.fleet import ProcessFleet
 from sottovoce_lab.testbed.options import Options

@@ -126,7 +126,7 @@ def find_free_port() -> int:
 def configure(directory: Path) -> None:
     """Configure two devices in one fleet as each other's peers."""
     from sottovoce.agent.join import join  # not needed in a process that computes a step
-    from sottovoce.identity import create_fleet
+    from sottovoce.fleet import create_fleet
     from sottovoce.vault import Budget
 
     fleet = create_fleet(directory / "fleet", "step")

@@ -26,7 +26,7 @@ from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.door import Query, Refused
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Fleet, create_fleet
+from sottovoce.fleet import Fleet, create_fleet
 from sottovoce.vault import Budget, Ledger, Vault
 from sottovoce.vault.remote import RemoteVault
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.identity import Identity
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet import Identity
+from sottovoce.fleet.framing import frame_fields
 
 from sottovoce_bootstrap.contact import (
     MAX_ENDPOINTS,

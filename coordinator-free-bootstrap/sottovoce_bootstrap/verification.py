@@ -9,7 +9,7 @@ from typing import TypeVar
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Subject, Trust
+from sottovoce.fleet import Subject, Trust
 
 from sottovoce_bootstrap.record import PeerRecord, signed_bytes
 

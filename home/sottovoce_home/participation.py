@@ -6,7 +6,7 @@ from typing import Any
 from sottovoce.agent.consent import consent_directory, load_newest_task, read_consent, record_answer
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
-from sottovoce.identity.signed_task import SignedTask
+from sottovoce.fleet.signed_task import SignedTask
 
 from sottovoce_home.home_assistant import leave_payload, take_part_payload
 

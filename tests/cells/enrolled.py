@@ -10,7 +10,7 @@ from sottovoce.agent.revocation_store import StoredRevocations, revoke, store_re
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
-from sottovoce.identity import Fleet, Identity, Validity, enrol
+from sottovoce.fleet import Fleet, Identity, Validity, enrol
 from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.statements import Offer, Statement, body_bytes

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.door import Query
-from sottovoce.identity import enrol
+from sottovoce.fleet import enrol
 from sottovoce.vault import Ledger
 
 from tests.support.attacker import Attacker, Outcome

@@ -3,7 +3,7 @@
 import resource
 from pathlib import Path
 
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.books import spending
 from tests.support.devices import new_device

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent.control import ask
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import free_port, new_device
 from tests.support.fleets import new_fleet

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.fleets import new_fleet

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sottovoce.agent.assemble import LEDGER
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.vault import Ledger, protocol
 
 from tests.support.devices import Device

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.family import prepare_records
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings
 from sottovoce.data import DataSet, Records
-from sottovoce.identity import enrol
+from sottovoce.fleet import enrol
 from sottovoce.kernels import Kernel
 from sottovoce.learners import Ask, Delivered, Message, PeersChanged, Received, Send, Timer
 from sottovoce.vault import Ledger, OperatingSystemNoise, build

@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 import pytest
-from sottovoce.identity import create_fleet, enrol
+from sottovoce.fleet import create_fleet, enrol
 
 from tests.support.mailbox import Post, exchange, send_and_wait, use_mailboxes
 from tests.support.mangling import mangle

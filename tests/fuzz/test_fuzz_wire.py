@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import create_fleet, enrol
+from sottovoce.fleet import create_fleet, enrol
 from sottovoce.wire import (
     TASK_BYTES,
     Heads,

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.processes import running

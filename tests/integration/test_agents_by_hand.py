@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.books import books, spending
 from tests.support.devices import Device, accuracy, draw_records, free_port, new_device
@@ -61,7 +61,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess
 
 
 def _join_fleet(state: Path, fleet: Path, seed: int) -> Device:
-    from sottovoce.identity import load
+    from sottovoce.fleet import load
 
     joined = sottovoce("fleet", "join", "--fleet", fleet, "--state", state, "--epsilon", "100")
     assert joined.returncode == 0, joined.stderr

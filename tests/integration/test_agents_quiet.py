@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.processes import AgentProcess, running

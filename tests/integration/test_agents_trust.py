@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sottovoce.identity import Fleet, Identity, enrol
+from sottovoce.fleet import Fleet, Identity, enrol
 from sottovoce.transport.grpc import METHOD
 
 from tests.support.attacker import Attacker, call_once

@@ -13,7 +13,7 @@ from sottovoce.algorithms.contributions.codec import to_bytes
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, rank
 from sottovoce.algorithms.push_sum.parts import INITIAL_SEED
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
-from sottovoce.identity import Fleet, enrol
+from sottovoce.fleet import Fleet, enrol
 
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.transport.mosquitto import write_broker
 
 from tests.support.devices import new_device

@@ -23,10 +23,10 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.enrolment import JoinRequest
 from sottovoce.agent.join import join_with_token
 from sottovoce.errors import IdentityError, NetworkError
-from sottovoce.identity import Fleet, load, open_fleet
-from sottovoce.identity.clock import is_synchronised
-from sottovoce.identity.invitation import Token
-from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.fleet import Fleet, load, open_fleet
+from sottovoce.fleet.clock import is_synchronised
+from sottovoce.fleet.invitation import Token
+from sottovoce.fleet.new_device import DeviceKeys
 from sottovoce_bootstrap import Contact
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 

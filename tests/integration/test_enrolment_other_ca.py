@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.agent.assemble import IDENTITY
-from sottovoce.identity import load
-from sottovoce.identity.binding import BINDING_OID
-from sottovoce.identity.certificates import common_name
+from sottovoce.fleet import load
+from sottovoce.fleet.binding import BINDING_OID
+from sottovoce.fleet.certificates import common_name
 
 from tests.support.attacker import Attacker
 from tests.support.command import run_here

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sottovoce.identity import Fleet, load
+from sottovoce.fleet import Fleet, load
 
 from tests.support.attacker import Attacker
 from tests.support.command import run_here

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sottovoce.agent.enroller import Enroller
 from sottovoce.agent.rotation import rotate
-from sottovoce.identity import open_fleet
-from sottovoce.identity.fleet import SPARE
-from sottovoce.identity.signed_task import SignedTask
+from sottovoce.fleet import open_fleet
+from sottovoce.fleet.ca import SPARE
+from sottovoce.fleet.signed_task import SignedTask
 
 from tests.integration.test_rotation import enrolling, received, takes
 from tests.support.command import run_here
@@ -28,7 +28,7 @@ def trusts(agent: AgentProcess, changes: int) -> bool:
 
 
 def has_renewed(device: Device) -> bool:
-    from sottovoce.identity import load
+    from sottovoce.fleet import load
 
     return load(device.state / "identity", check_dates=False).retired is None
 

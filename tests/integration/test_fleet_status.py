@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sottovoce import __version__
-from sottovoce.identity import open_fleet
+from sottovoce.fleet import open_fleet
 
 from tests.integration.test_leaving import leave
 from tests.integration.test_peer_sampling_processes import UNHURRIED, has_found, sampled

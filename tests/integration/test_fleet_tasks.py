@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tomlkit
 from sottovoce.errors import NetworkError
-from sottovoce.identity import open_fleet
+from sottovoce.fleet import open_fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import audit_account, build_account

@@ -11,7 +11,7 @@ from sottovoce.accounting.units import Units
 from sottovoce.agent.join import join
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.vault import Budget, Ledger
 from sottovoce_home.store import WindowStore
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent.control import ask
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.waiting import TIMEOUT, until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.wire.v1.state_pb2 import PushSumState
 
 from tests.support.books import books

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 from sottovoce.agent.ledger_head_store import NAME as HEADS
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.transport.grpc import METHOD
 from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 

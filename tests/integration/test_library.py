@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sottovoce
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.books import spending
 from tests.support.devices import Device, draw_records, new_device

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ExitCode
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import Device, new_device
 from tests.support.processes import SOTTOVOCE, AgentProcess, document, running, sottovoce

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.kernels.onnx.session import onnxruntime
 
 from tests.support.command import run_here

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.observe.metrics import CATALOGUE
 
 from tests.support.devices import Device, free_port, new_device

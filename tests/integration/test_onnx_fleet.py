@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.family import build_kernel
 from sottovoce.config import load
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
 
 from tests.support.command import run_here

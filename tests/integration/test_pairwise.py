@@ -10,7 +10,7 @@ import pytest
 from sottovoce.algorithms.pairwise.codec import to_bytes
 from sottovoce.algorithms.pairwise.public.state import Move, Proposal
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
-from sottovoce.identity import Fleet, enrol
+from sottovoce.fleet import Fleet, enrol
 from sottovoce.wire import decode, decode_receipt
 
 from tests.support.attacker import Attacker, Outcome

@@ -27,7 +27,7 @@ from sottovoce.config import load
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.learners import Ask
 from sottovoce.transport import Listener, Peer, Receive, Transport
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build

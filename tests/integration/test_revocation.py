@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sottovoce.agent.revocation_store import NAME
-from sottovoce.identity import Fleet, open_fleet
+from sottovoce.fleet import Fleet, open_fleet
 from sottovoce.wire import encode_heads
 from sottovoce.wire.ledger_head import Heads
 from sottovoce.wire.revocation import REVOCATIONS, Revocations, encode_revocations

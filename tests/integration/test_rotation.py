@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.agent.enroller import Enroller
-from sottovoce.identity import Fleet, Validity
+from sottovoce.fleet import Fleet, Validity
 
 from tests.support.command import run_here
 from tests.support.devices import Device, free_port, identity_files, new_device
@@ -78,7 +78,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def open_authority(directory: Path) -> Fleet:
-    from sottovoce.identity import open_fleet
+    from sottovoce.fleet import open_fleet
 
     return open_fleet(directory)
 

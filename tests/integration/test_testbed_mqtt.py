@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.identity import create_fleet
+from sottovoce.fleet import create_fleet
 from sottovoce_lab.testbed import broker
 from sottovoce_lab.testbed.broker import OwnBroker, create_broker
 

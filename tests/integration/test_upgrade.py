@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.agent import record_book, sqlite_store
-from sottovoce.identity import load
+from sottovoce.fleet import load
 from sottovoce.vault import Budget, Ledger
 
 from tests.support.devices import Device, free_port

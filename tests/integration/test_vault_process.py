@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.vault import Ledger, Spending
 
 from tests.support.devices import Device, accuracy
@@ -168,7 +168,7 @@ def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> Non
     modules = {name.partition(".")[0] for name in lines[1].split()}
     assert {"sottovoce", "numpy", "sqlite3"} <= modules
     assert not modules & {"grpc", "google", "cryptography", "sottovoce_bootstrap", "http", "urllib3"}
-    assert not {"sottovoce.wire", "sottovoce.transport", "sottovoce.identity", "sottovoce.learners"} & set(
+    assert not {"sottovoce.wire", "sottovoce.transport", "sottovoce.fleet", "sottovoce.learners"} & set(
         lines[1].split()
     )
 

@@ -24,7 +24,7 @@ import sottovoce
 import sottovoce_bootstrap
 from sottovoce.accounting.event_parser import parse_event
 from sottovoce.data import apply
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.vault import Ledger
 
 from tests.support.devices import FEATURES, Device

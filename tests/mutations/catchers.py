@@ -10,7 +10,7 @@ from sottovoce.accounting.events import GaussianSum
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import Units
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import create_fleet, enrol
+from sottovoce.fleet import create_fleet, enrol
 
 from tests.neighbours.cases import Case
 from tests.neighbours.pairs import play

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity, create_fleet, enrol
 from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, seal, unseal
 
 from tests.support.messages import as_push_sum_share

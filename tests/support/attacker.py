@@ -7,7 +7,7 @@ from typing import Any, Self
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.identity import Identity
+from sottovoce.fleet import Identity
 from sottovoce.transport.grpc import METHOD
 from sottovoce.wire import decode_receipt, seal
 from sottovoce.wire.v1.envelope_pb2 import PushSumShare

@@ -14,7 +14,7 @@ from sottovoce.agent.join import join
 from sottovoce.agent.own_task import build_task
 from sottovoce.config import load
 from sottovoce.data import apply, width
-from sottovoce.identity import Fleet, Identity, Validity
+from sottovoce.fleet import Fleet, Identity, Validity
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget

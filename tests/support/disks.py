@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import Device, draw_records, new_device
 from tests.support.processes import AgentProcess

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from sottovoce.agent.assemble import IDENTITY
-from sottovoce.identity import load
+from sottovoce.fleet import load
 from sottovoce.vault import Budget
 
 from tests.support.command import run_here

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sottovoce.identity import Fleet, Validity, create_fleet
+from sottovoce.fleet import Fleet, Validity, create_fleet
 
 from tests.support.devices import Device, new_device
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity, Trust
+from sottovoce.fleet import Identity, Trust
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.transport.grpc import GrpcTransport
 

@@ -8,7 +8,7 @@ from sottovoce.agent.ledger_head_store import LedgerHeadStore
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.wait_status import Waits
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
-from sottovoce.identity import Identity
+from sottovoce.fleet import Identity
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.vault import LedgerPosition, Spending, Witness

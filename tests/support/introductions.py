@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from sottovoce.identity import Fleet, Identity, load
-from sottovoce.identity.renewal import install_certificate, make_renewal_request
-from sottovoce.identity.request import read_request
+from sottovoce.fleet import Fleet, Identity, load
+from sottovoce.fleet.renewal import install_certificate, make_renewal_request
+from sottovoce.fleet.request import read_request
 from sottovoce.transport.mqtt.introduction import introduction
 from sottovoce.transport.mqtt.secrecy import SessionKey
 from sottovoce.wire.v1.mqtt_pb2 import Introduction

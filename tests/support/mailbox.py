@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from sottovoce.agent.wait_status import Waits
-from sottovoce.identity import Identity, Trust
+from sottovoce.fleet import Identity, Trust
 from sottovoce.transport import Peer
 from sottovoce.transport.mqtt import Broker, MqttTransport, transport
 from sottovoce.wire.v1.mqtt_pb2 import Frame

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sottovoce.agent.wait_status import Waits
-from sottovoce.identity import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Fleet, Identity, Trust, enrol
 from sottovoce.transport import DeliveryFailed, Peer, Transport
 from sottovoce.transport.grpc import GrpcTransport
 from sottovoce.transport.memory import Exchange, MemoryTransport

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from sottovoce.agent.join import join
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.vault import Budget, Vault
 from sottovoce.vault.server import ServedVault, VaultServer, listening_socket
 

@@ -17,7 +17,7 @@ from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY, last_complete_day
 from sottovoce.errors import MessageRefused
-from sottovoce.identity.authority import Authority
+from sottovoce.fleet.authority import Authority
 from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce.vault.ledger_file import connect

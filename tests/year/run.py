@@ -15,8 +15,8 @@ from sottovoce.agent.rotation import rotate
 from sottovoce.data.forecast import energy_kwh, forecast_dataset
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import TaskRefused
-from sottovoce.identity import create_fleet
-from sottovoce.identity.signed_task import SignedTask
+from sottovoce.fleet import create_fleet
+from sottovoce.fleet.signed_task import SignedTask
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import audit_account, build_account
 from sottovoce_home.blend import Blend, group_by_day

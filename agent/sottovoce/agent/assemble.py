@@ -39,11 +39,11 @@ from sottovoce.agent.vault_session import VaultSession, open_local_vault, open_r
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import InternalError
-from sottovoce.identity import Identity, Trust, peer_dns_name
-from sottovoce.identity import load as load_identity
-from sottovoce.identity.clock import NAME as CLOCK
-from sottovoce.identity.clock import ClockFloor
-from sottovoce.identity.identity import IDENTITY as IDENTITY
+from sottovoce.fleet import Identity, Trust, peer_dns_name
+from sottovoce.fleet import load as load_identity
+from sottovoce.fleet.clock import NAME as CLOCK
+from sottovoce.fleet.clock import ClockFloor
+from sottovoce.fleet.identity import IDENTITY as IDENTITY
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.task import Task

@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sottovoce.errors import IdentityError, LedgerError
-from sottovoce.identity import Identity, verify_device_certificate
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet import Identity, verify_device_certificate
+from sottovoce.fleet.framing import frame_fields
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import Account, audit_account, build_account
 

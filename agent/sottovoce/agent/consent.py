@@ -11,10 +11,10 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.fleet_tasks import load_task
 from sottovoce.config import AgentConfig
 from sottovoce.errors import IdentityError, NetworkError, TaskRefused
-from sottovoce.identity import load
-from sottovoce.identity.files import replace
-from sottovoce.identity.identity import IDENTITY
-from sottovoce.identity.signed_task import SignedTask
+from sottovoce.fleet import load
+from sottovoce.fleet.files import replace
+from sottovoce.fleet.identity import IDENTITY
+from sottovoce.fleet.signed_task import SignedTask
 
 NAME = "consent"
 _MAX_EARLIER = 63  # earlier answers kept in addition to a new one

@@ -17,7 +17,7 @@ from sottovoce_bootstrap.sources.presence import Presence, PresenceSource
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, NetworkError
-from sottovoce.identity import Identity
+from sottovoce.fleet import Identity
 from sottovoce.observe import RateLimitedLog
 from sottovoce.transport import Transport
 

@@ -30,12 +30,12 @@ from sottovoce.agent.enrolment import (
     RenewRequest,
 )
 from sottovoce.errors import IdentityError, NetworkError
-from sottovoce.identity import Fleet, Validity
-from sottovoce.identity.certificates import enroller_certificate
-from sottovoce.identity.files import replace
-from sottovoce.identity.invitation import Seeds, Token
-from sottovoce.identity.keys import encode_private_key
-from sottovoce.identity.request import read_request
+from sottovoce.fleet import Fleet, Validity
+from sottovoce.fleet.certificates import enroller_certificate
+from sottovoce.fleet.files import replace
+from sottovoce.fleet.invitation import Seeds, Token
+from sottovoce.fleet.keys import encode_private_key
+from sottovoce.fleet.request import read_request
 from sottovoce.listening import split_address
 
 INVITATIONS = "invitations"

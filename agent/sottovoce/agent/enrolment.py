@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from sottovoce.errors import IdentityError, NetworkError
-from sottovoce.identity import Identity
-from sottovoce.identity.invitation import Seeds, Token
-from sottovoce.identity.names import enroller_dns_name
+from sottovoce.fleet import Identity
+from sottovoce.fleet.invitation import Seeds, Token
+from sottovoce.fleet.names import enroller_dns_name
 from sottovoce.listening import split_address
 
 MAX_BYTES = 64 * 2**10

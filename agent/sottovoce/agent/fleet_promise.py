@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.files import read, write_new
-from sottovoce.identity.invitation import PromisedBudget
+from sottovoce.fleet.files import read, write_new
+from sottovoce.fleet.invitation import PromisedBudget
 from sottovoce.vault import Budget
 
 _FILE_NAME = "promised.json"

@@ -19,10 +19,10 @@ from msgspec import DecodeError, Meta, Struct, ValidationError, json
 from sottovoce.agent.document_gossip import DocumentGossip
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.errors import IdentityError, MessageRefused, SottovoceError, TaskRefused
-from sottovoce.identity import Fleet, Trust
-from sottovoce.identity.authority import Authority, RetiredKeyError
-from sottovoce.identity.files import replace
-from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.fleet import Fleet, Trust
+from sottovoce.fleet.authority import Authority, RetiredKeyError
+from sottovoce.fleet.files import replace
+from sottovoce.fleet.signed_task import SignedTask, read_task
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.transport import Peer
 from sottovoce.wire.version_offer import VersionOffer

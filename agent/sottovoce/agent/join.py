@@ -7,12 +7,12 @@ from pathlib import Path
 from sottovoce.agent.assemble import IDENTITY, LEDGER, state_files
 from sottovoce.agent.enrolment import redeem
 from sottovoce.errors import IdentityError
-from sottovoce.identity import Fleet, Identity, Validity, enrol, load
-from sottovoce.identity.files import read, replace
-from sottovoce.identity.identity import FLEET_CERTIFICATE
-from sottovoce.identity.invitation import PromisedBudget, Seeds, Token, read_bundle, void_bundle, write_seeds
-from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
-from sottovoce.identity.pinned import enrol_pinned
+from sottovoce.fleet import Fleet, Identity, Validity, enrol, load
+from sottovoce.fleet.files import read, replace
+from sottovoce.fleet.identity import FLEET_CERTIFICATE
+from sottovoce.fleet.invitation import PromisedBudget, Seeds, Token, read_bundle, void_bundle, write_seeds
+from sottovoce.fleet.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
+from sottovoce.fleet.pinned import enrol_pinned
 from sottovoce.storage.durable import rename
 from sottovoce.vault import Budget, Ledger
 

@@ -19,7 +19,7 @@ from sottovoce.agent.rollback_detector import RollbackDetector, check_known_head
 from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry, abbreviate
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity, peer_dns_name
+from sottovoce.fleet import Identity, peer_dns_name
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import LedgerPosition, VaultInterface

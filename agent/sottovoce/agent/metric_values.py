@@ -9,7 +9,7 @@ from sottovoce.agent.faults import MANUAL_KINDS, TRANSIENT_KINDS, Fault
 from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.status import StatusSource
 from sottovoce.agent.wait_status import Waits
-from sottovoce.identity.renewal import renewal_time
+from sottovoce.fleet.renewal import renewal_time
 from sottovoce.observe.machine import ProcessMeasurements
 
 Values = dict[str, float | Mapping[str, float] | None]

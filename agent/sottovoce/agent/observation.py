@@ -17,7 +17,7 @@ from sottovoce.agent.faults import Fault
 from sottovoce.agent.metric_values import Values, agent_values, fault_values, transport_problems
 from sottovoce.agent.status import StatusSource
 from sottovoce.errors import ConfigError
-from sottovoce.identity import Trust
+from sottovoce.fleet import Trust
 from sottovoce.observe.health import health
 from sottovoce.observe.machine import measure_machine
 from sottovoce.observe.page_server import Page, PageServer

@@ -7,7 +7,7 @@ from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError, DataError, IdentityError
-from sottovoce.identity import Identity
+from sottovoce.fleet import Identity
 from sottovoce.wire import MAX_PARAMETERS
 
 _LONGEST_SOCKET_PATH = 100

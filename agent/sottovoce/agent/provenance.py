@@ -11,8 +11,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Identity, Subject, verify_credential
-from sottovoce.identity.authority import Authority
+from sottovoce.fleet import Identity, Subject, verify_credential
+from sottovoce.fleet.authority import Authority
 from sottovoce.learners import Signed
 
 _MAX_REMEMBERED = 4096

@@ -14,7 +14,7 @@ from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.roll_call import ROLL_CALL, RollCall
 from sottovoce.agent.tasks import TASK, Tasks
 from sottovoce.errors import MessageRefused, SottovoceError
-from sottovoce.identity import Trust
+from sottovoce.fleet import Trust
 from sottovoce.observe import Counters
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, NetworkError
-from sottovoce.identity import Identity, Trust, load
-from sottovoce.identity.clock import ClockFloor
-from sottovoce.identity.renewal import install_certificate, make_renewal_request, renewal_time
+from sottovoce.fleet import Identity, Trust, load
+from sottovoce.fleet.clock import ClockFloor
+from sottovoce.fleet.renewal import install_certificate, make_renewal_request, renewal_time
 
 _log = logging.getLogger(__name__)
 _NOTE_INTERVAL = timedelta(hours=1)

@@ -17,9 +17,9 @@ from sottovoce.agent.document_gossip import DocumentGossip
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.revocation_store import load_revocation_list, store_key_changes, store_revocation_list
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Identity, Trust, load
-from sottovoce.identity.authority import FleetAuthority
-from sottovoce.identity.identity import IDENTITY
+from sottovoce.fleet import Identity, Trust, load
+from sottovoce.fleet.authority import FleetAuthority
+from sottovoce.fleet.identity import IDENTITY
 from sottovoce.transport import Peer
 from sottovoce.wire.revocation import (
     REVOCATIONS,

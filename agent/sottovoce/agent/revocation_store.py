@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Fleet
-from sottovoce.identity.authority import Authority
-from sottovoce.identity.files import read, replace
-from sottovoce.identity.fleet_keys import KeyChange, encode_changes
-from sottovoce.identity.identity import FLEET_KEYS
+from sottovoce.fleet import Fleet
+from sottovoce.fleet.authority import Authority
+from sottovoce.fleet.files import read, replace
+from sottovoce.fleet.fleet_keys import KeyChange, encode_changes
+from sottovoce.fleet.identity import FLEET_KEYS
 from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
 
 NAME = "revoked"

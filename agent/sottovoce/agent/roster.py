@@ -11,7 +11,7 @@ from sottovoce.agent.peer_sampling import PeerSampler
 from sottovoce.agent.roll_call import Condition, RollCall
 from sottovoce.agent.tasks import Tasks
 from sottovoce.config import AgentConfig
-from sottovoce.identity import Identity, Trust
+from sottovoce.fleet import Identity, Trust
 
 SCHEMA = "sottovoce.fleet/1"
 

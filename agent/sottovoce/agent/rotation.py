@@ -15,12 +15,12 @@ from sottovoce.agent.fleet_tasks import load_task
 from sottovoce.agent.revocation_store import NAME as REVOKED
 from sottovoce.agent.revocation_store import load_revocation_list
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import FleetAuthority
-from sottovoce.identity.files import make_private_directory, read, read_private, write_files, write_new
-from sottovoce.identity.fleet import FLEET_KEY, SPARE, Fleet, new_key, open_fleet
-from sottovoce.identity.fleet_keys import MAX_CHANGES, Anchors, KeyChange, decode_changes, encode_changes
-from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, fleet_authority
-from sottovoce.identity.keys import decode_tls_key, encode_private_key
+from sottovoce.fleet.authority import FleetAuthority
+from sottovoce.fleet.ca import FLEET_KEY, SPARE, Fleet, new_key, open_fleet
+from sottovoce.fleet.files import make_private_directory, read, read_private, write_files, write_new
+from sottovoce.fleet.fleet_keys import MAX_CHANGES, Anchors, KeyChange, decode_changes, encode_changes
+from sottovoce.fleet.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, fleet_authority
+from sottovoce.fleet.keys import decode_tls_key, encode_private_key
 from sottovoce.wire.revocation import RevocationList, encode_list
 
 

@@ -43,7 +43,7 @@ from sottovoce.concurrency import ThreadPool
 from sottovoce.config import AgentConfig
 from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
-from sottovoce.identity import Identity, Trust, peer_dns_name
+from sottovoce.fleet import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.observe.machine import written_bytes

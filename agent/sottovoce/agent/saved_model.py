@@ -15,7 +15,7 @@ from sottovoce.agent.sqlite_store import SCHEMA
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig
 from sottovoce.errors import DataError
-from sottovoce.identity import load
+from sottovoce.fleet import load
 from sottovoce.learners import Effect, Learner, PublishModel, SetTimer, Timer
 from sottovoce.storage.durable import sqlite_code
 

@@ -18,8 +18,8 @@ from sottovoce.agent.transport_factory import check_transports
 from sottovoce.config import AgentConfig
 from sottovoce.data import load
 from sottovoce.errors import NetworkError, SottovoceError
-from sottovoce.identity import load as load_identity
-from sottovoce.identity.identity import IDENTITY
+from sottovoce.fleet import load as load_identity
+from sottovoce.fleet.identity import IDENTITY
 from sottovoce.listening import find_listening_error, make_listening_error
 
 _STATUS_SECONDS = 2.0

@@ -18,8 +18,8 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import DailyCounter
 from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Identity
-from sottovoce.identity.renewal import renewal_time
+from sottovoce.fleet import Identity
+from sottovoce.fleet.renewal import renewal_time
 from sottovoce.observe import Counters
 from sottovoce.observe.machine import resident_bytes
 from sottovoce.transport import Transport

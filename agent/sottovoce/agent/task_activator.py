@@ -18,9 +18,9 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_for_task
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
-from sottovoce.identity.authority import Authority
-from sottovoce.identity.identity import FLEET_CERTIFICATE
-from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.fleet.authority import Authority
+from sottovoce.fleet.identity import FLEET_CERTIFICATE
+from sottovoce.fleet.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger, Mandate, read_policy
 
 _EARLY_SECONDS = 60.0  # tolerated clock difference, in seconds

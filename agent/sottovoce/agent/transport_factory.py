@@ -11,8 +11,8 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig, MqttSection
 from sottovoce.config.transport import OWN
 from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.identity import Trust
-from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
+from sottovoce.fleet import Trust
+from sottovoce.fleet.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.observe import Counters
 from sottovoce.plugins import TRANSPORT, Plugin, find, load
 from sottovoce.transport import Transport

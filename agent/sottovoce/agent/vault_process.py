@@ -27,7 +27,7 @@ from sottovoce.vault import Ledger
 from sottovoce.vault.server import ServedVault, VaultServer, listening_socket
 
 if TYPE_CHECKING:
-    from sottovoce.identity.authority import Authority
+    from sottovoce.fleet.authority import Authority
 
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 30.0  # seconds; transient faults that occur while serving are reported to callers
@@ -147,7 +147,7 @@ def _activate_task(config: AgentConfig, ledger: Ledger, directory: Path, documen
 
 def _load_authority(directory: Path) -> "Authority":
     """Return the authority of the fleet whose certificate is in the vault directory."""
-    from sottovoce.identity.identity import FLEET_CERTIFICATE, fleet_authority
+    from sottovoce.fleet.identity import FLEET_CERTIFICATE, fleet_authority
 
     if not (directory / FLEET_CERTIFICATE).exists():
         raise TaskRefused("the vault does not have a fleet certificate; copy the fleet's ca.pem into vault.directory")

@@ -15,9 +15,9 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.config import AgentConfig, config_for_task
 from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefused
-from sottovoce.identity import Identity, Trust
-from sottovoce.identity.signed_task import read_task
-from sottovoce.identity.trust import CurrentAuthority
+from sottovoce.fleet import Identity, Trust
+from sottovoce.fleet.signed_task import read_task
+from sottovoce.fleet.trust import CurrentAuthority
 from sottovoce.task import Task
 from sottovoce.vault import Ledger, VaultInterface
 

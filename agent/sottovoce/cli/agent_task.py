@@ -12,7 +12,7 @@ from sottovoce.errors import NetworkError, UsageError
 if TYPE_CHECKING:
     from sottovoce.agent.consent import OwnerAnswer
     from sottovoce.config import AgentConfig
-    from sottovoce.identity.signed_task import SignedTask
+    from sottovoce.fleet.signed_task import SignedTask
 
 app = typer.Typer(help="Approve, refuse or withdraw from a task that the fleet has signed.", no_args_is_help=True)
 
@@ -73,7 +73,7 @@ def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
     """Return the active task and the fleet's newest task, if they exist, without duplicates."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.agent.consent import consent_directory, load_newest_task
-    from sottovoce.identity.signed_task import read_task
+    from sottovoce.fleet.signed_task import read_task
     from sottovoce.vault import Ledger
 
     newest = load_newest_task(settings)

@@ -31,7 +31,7 @@ def broker(
     ] = None,
 ) -> None:
     """Write the configuration of a hardened Mosquitto broker: certificate, listener, access rules."""
-    from sottovoce.identity import open_fleet
+    from sottovoce.fleet import open_fleet
     from sottovoce.transport.mosquitto import write_broker
 
     configuration = write_broker(open_fleet(fleet), out, host, port=port, user=user, home=home)
@@ -67,8 +67,8 @@ def init(
     unit: Unit = None,
 ) -> None:
     """Create a fleet: a CA certificate that devices trust, and its key, which you keep offline."""
-    from sottovoce.identity import create_fleet
-    from sottovoce.identity.fleet import SPARE
+    from sottovoce.fleet import create_fleet
+    from sottovoce.fleet.ca import SPARE
 
     check_budget(epsilon, delta)
     budget = {"epsilon": epsilon, "delta": delta, "neighbouring": neighbouring, "unit": unit}
@@ -114,7 +114,7 @@ def show(
 
 def _device_facts(state: Path) -> dict[str, Any]:
     from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.identity import load
+    from sottovoce.fleet import load
 
     identity = load(state / IDENTITY)
     return {
@@ -129,7 +129,7 @@ def _fleet_facts(directory: Path) -> dict[str, Any]:
     from sottovoce.agent.enroller import list_open_invitations
     from sottovoce.agent.fleet_promise import read_promise, resolve_budget
     from sottovoce.agent.revocation_store import load_revocation_list
-    from sottovoce.identity import open_fleet
+    from sottovoce.fleet import open_fleet
 
     fleet = open_fleet(directory)
     revocations = load_revocation_list(directory, fleet.authority)

@@ -13,8 +13,8 @@ from sottovoce.errors import ConfigError, IdentityError, UsageError
 
 if TYPE_CHECKING:  # imported late because every command module is imported at every start
     from sottovoce.agent.enroller import Enroller
-    from sottovoce.identity import Fleet, Validity
-    from sottovoce.identity.invitation import Seeds
+    from sottovoce.fleet import Fleet, Validity
+    from sottovoce.fleet.invitation import Seeds
 
 _EXPIRES = "5m"
 _LONGEST_SECONDS = 86_400  # kept short because anyone who sees the token can use it while it is valid
@@ -56,7 +56,7 @@ def invite(
     import msgspec
 
     from sottovoce.agent.fleet_promise import read_promise
-    from sottovoce.identity import open_fleet
+    from sottovoce.fleet import open_fleet
 
     if not fleet.is_dir():
         raise IdentityError(
@@ -94,8 +94,8 @@ def invite(
 
 
 def _write_bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | None") -> None:
-    from sottovoce.identity.fleet import new_bundle
-    from sottovoce.identity.invitation import write_bundle
+    from sottovoce.fleet.ca import new_bundle
+    from sottovoce.fleet.invitation import write_bundle
 
     bundle = new_bundle(fleet, seeds, validity)
     write_bundle(out, bundle)
@@ -199,7 +199,7 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
 
     from sottovoce.config.transport import MqttSection
     from sottovoce.errors import MessageRefused
-    from sottovoce.identity.invitation import MAX_SEEDS, Broker, Seed, Seeds
+    from sottovoce.fleet.invitation import MAX_SEEDS, Broker, Seed, Seeds
 
     endpoints: dict[str, list[str]] = {}
     for seed in seeds:

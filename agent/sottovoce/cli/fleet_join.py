@@ -20,7 +20,7 @@ from sottovoce.cli.fleet_options import (
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.identity.invitation import Token
+    from sottovoce.fleet.invitation import Token
 
 _METHODS = "--fleet DIR, --bundle FILE, --token TOKEN, --pinned or --external"
 
@@ -81,7 +81,7 @@ def join(
         identity = methods.join_pinned(name, state, budget(None), parse_validity(valid), vault=vault)
     elif external:
         if request is not None and name is not None:
-            from sottovoce.identity.files import write_new
+            from sottovoce.fleet.files import write_new
 
             write_new({request: methods.request_external(name, state)})
             typer.echo(f"{request}: have your CA sign this request without changing it, then join with --certificate")
@@ -90,7 +90,7 @@ def join(
             raise UsageError("--external: first use --name NAME --request FILE, then --certificate FILE --issuer FILE")
         identity = methods.join_external(_read(certificate), _read(issuer), state, budget(None), vault=vault)
     else:
-        from sottovoce.identity import open_fleet
+        from sottovoce.fleet import open_fleet
 
         if fleet is None and not Path("fleet").is_dir():
             raise UsageError(
@@ -106,7 +106,7 @@ def join(
 
 def _print_broker_settings(state: Path) -> None:
     """If the invitation includes a broker, print the configuration keys for it to standard error."""
-    from sottovoce.identity.invitation import read_seeds
+    from sottovoce.fleet.invitation import read_seeds
 
     broker = read_seeds(state).broker
     if broker is not None:
@@ -129,7 +129,7 @@ def _check_option_applies(pinned: bool, external: bool, **options: Any) -> None:
 
 
 def _read_token(text: str) -> "Token":
-    from sottovoce.identity.invitation import Token
+    from sottovoce.fleet.invitation import Token
 
     if text == "-":
         text = typer.prompt("token", err=True) if sys.stdin.isatty() else sys.stdin.readline()
@@ -142,13 +142,13 @@ def _read_token(text: str) -> "Token":
 
 def _pin_devices(state: Path, certificates: list[Path]) -> None:
     from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.identity.pinned import pin
+    from sottovoce.fleet.pinned import pin
 
     for file in certificates:
         typer.echo(pin(state / IDENTITY, _read(file), file))
 
 
 def _read(path: Path) -> bytes:
-    from sottovoce.identity.files import read
+    from sottovoce.fleet.files import read
 
     return read(path)

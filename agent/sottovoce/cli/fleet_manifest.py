@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:  # imported late because every command module is imported at every start
-    from sottovoce.identity import Fleet, Validity
-    from sottovoce.identity.invitation import Bundle, Seeds
+    from sottovoce.fleet import Fleet, Validity
+    from sottovoce.fleet.invitation import Bundle, Seeds
 
 _COLUMNS = ("name", "address", "id", "bundle")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -40,9 +40,9 @@ def write_bundles(
         UsageError: if the manifest is invalid or a bundle already exists; nothing has been written.
         IdentityError: if a file cannot be written.
     """
-    from sottovoce.identity.files import replace
-    from sottovoce.identity.fleet import new_bundle
-    from sottovoce.identity.invitation import write_bundle
+    from sottovoce.fleet.ca import new_bundle
+    from sottovoce.fleet.files import replace
+    from sottovoce.fleet.invitation import write_bundle
 
     rows = _read_rows(manifest) if manifest.exists() else _new_rows(manifest, count)
     if count is not None and len(rows) != count:
@@ -67,7 +67,7 @@ def _with_contacts(drafts: "list[Bundle]", rows: list[dict[str, str]], index: in
     """Return one device's bundle, with the next devices in the manifest that have addresses added as contacts."""
     import msgspec
 
-    from sottovoce.identity.invitation import MAX_SEEDS, Seed
+    from sottovoce.fleet.invitation import MAX_SEEDS, Seed
 
     successors = ((index + i) % len(rows) for i in range(1, len(rows)))
     peers = islice((Seed(drafts[i].id, (rows[i]["address"],)) for i in successors if rows[i]["address"]), _MAX_CONTACTS)

@@ -10,7 +10,7 @@ import typer
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.identity import Validity
+    from sottovoce.fleet import Validity
 
 _SPAN = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -73,6 +73,6 @@ def check_reachable(address: str, option: str, purpose: str) -> str:
 
 def parse_validity(valid: str | None) -> "Validity | None":
     """Return the validity period that --valid requests, starting now; None without --valid."""
-    from sottovoce.identity import Validity
+    from sottovoce.fleet import Validity
 
     return None if valid is None else Validity.from_now(parse_duration(valid, "--valid") / 86_400)

@@ -58,7 +58,7 @@ def renew(
 
 
 def _renew_directly(fleet: Path, state: Path, valid: str | None) -> None:
-    from sottovoce.identity.renewal import make_renewal_request
+    from sottovoce.fleet.renewal import make_renewal_request
 
     _replace_certificate(
         state,
@@ -68,8 +68,8 @@ def _renew_directly(fleet: Path, state: Path, valid: str | None) -> None:
 
 
 def _write_request(state: Path, request: Path) -> None:
-    from sottovoce.identity.files import write_new
-    from sottovoce.identity.renewal import make_renewal_request
+    from sottovoce.fleet.files import write_new
+    from sottovoce.fleet.renewal import make_renewal_request
 
     write_new({request: make_renewal_request(_identity_directory(state))})
     typer.echo(
@@ -78,22 +78,22 @@ def _write_request(state: Path, request: Path) -> None:
 
 
 def _sign_request(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:
-    from sottovoce.identity.files import read, write_new
+    from sottovoce.fleet.files import read, write_new
 
     write_new({out: _renew_certificate(fleet, read(sign), sign, valid)})
     typer.echo(f"{out}: this file is public; install it with `sottovoce fleet renew --state DIR --install {out.name}`")
 
 
 def _install(state: Path, install: Path) -> None:
-    from sottovoce.identity.files import read
+    from sottovoce.fleet.files import read
 
     _replace_certificate(state, read(install), install)
 
 
 def _ask_enroller(state: Path, address: str) -> None:
     from sottovoce.agent.enrolment import request_renewal
-    from sottovoce.identity import load
-    from sottovoce.identity.renewal import make_renewal_request
+    from sottovoce.fleet import load
+    from sottovoce.fleet.renewal import make_renewal_request
 
     check_reachable(address, "--enroller", "an enroller")
     identity = load(_identity_directory(state), check_dates=False)
@@ -103,7 +103,7 @@ def _ask_enroller(state: Path, address: str) -> None:
 
 def _serve(directory: Path, address: str, valid: str | None) -> None:
     from sottovoce.cli.fleet_invite import make_enroller
-    from sottovoce.identity import open_fleet
+    from sottovoce.fleet import open_fleet
 
     fleet = open_fleet(directory)
 
@@ -117,8 +117,8 @@ def _serve(directory: Path, address: str, valid: str | None) -> None:
 
 def _renew_certificate(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
     from sottovoce.agent.revocation_store import load_revocation_list
-    from sottovoce.identity import open_fleet
-    from sottovoce.identity.request import read_request
+    from sottovoce.fleet import open_fleet
+    from sottovoce.fleet.request import read_request
 
     fleet = open_fleet(directory)
     revocations = load_revocation_list(directory, fleet.authority)
@@ -128,7 +128,7 @@ def _renew_certificate(directory: Path, request: bytes, source: object, valid: s
 
 
 def _replace_certificate(state: Path, pem: bytes, source: object) -> None:
-    from sottovoce.identity.renewal import install_certificate
+    from sottovoce.fleet.renewal import install_certificate
 
     expires = install_certificate(_identity_directory(state), pem, source)
     typer.echo(f"{state}: certificate valid until {expires.isoformat()}; a running agent switches to it")
@@ -160,7 +160,7 @@ def rotate(
     from sottovoce.agent.rotation import rotate as rotate_by_current
     from sottovoce.agent.rotation import rotate_with_spare
     from sottovoce.cli.fleet_options import parse_duration
-    from sottovoce.identity.fleet import SPARE
+    from sottovoce.fleet.ca import SPARE
 
     if state is not None and spare is None:
         raise UsageError(

@@ -21,8 +21,8 @@ def propose(
     """Sign a task as the fleet's next task."""
     from sottovoce.agent.fleet_tasks import NAME, propose
     from sottovoce.config import read_proposed_task
-    from sottovoce.identity import open_fleet
-    from sottovoce.identity.files import check_new, write_new
+    from sottovoce.fleet import open_fleet
+    from sottovoce.fleet.files import check_new, write_new
 
     tables, schedule = read_proposed_task(file)
     check_new([] if out is None else [out])
@@ -43,9 +43,9 @@ def install(
     """Install a signed task on one device, which forwards it to the others."""
     from sottovoce.agent.assemble import IDENTITY
     from sottovoce.agent.fleet_tasks import store_task
-    from sottovoce.identity import load
-    from sottovoce.identity.files import read
-    from sottovoce.identity.signed_task import read_task
+    from sottovoce.fleet import load
+    from sottovoce.fleet.files import read
+    from sottovoce.fleet.signed_task import read_task
 
     authority = load(state / IDENTITY, check_dates=False).authority
     task = read_task(read(file), file)
@@ -85,8 +85,8 @@ def revoke(
 
 def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
     from sottovoce.agent.revocation_store import NAME, revoke
-    from sottovoce.identity import open_fleet
-    from sottovoce.identity.files import check_new, write_new
+    from sottovoce.fleet import open_fleet
+    from sottovoce.fleet.files import check_new, write_new
     from sottovoce.wire.revocation import encode_list
 
     check_new([] if out is None else [out])
@@ -107,8 +107,8 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
 def _install(state: Path, install: Path) -> None:
     from sottovoce.agent.assemble import IDENTITY
     from sottovoce.agent.revocation_store import read_list, store_key_changes, store_revocation_list
-    from sottovoce.identity import load
-    from sottovoce.identity.files import read
+    from sottovoce.fleet import load
+    from sottovoce.fleet.files import read
 
     authority = load(state / IDENTITY, check_dates=False).authority
     revocations = read_list(read(install), authority, install)

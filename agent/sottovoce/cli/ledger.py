@@ -79,7 +79,7 @@ def export(
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.certificate import certify
     from sottovoce.cli.output import check_writable, write_text_file
-    from sottovoce.identity import load
+    from sottovoce.fleet import load
     from sottovoce.vault import Ledger
 
     if out is not None:
@@ -125,7 +125,7 @@ def _ledger_facts(state: Path) -> dict[str, Any]:
 def _check_owner(state: Path, owner: str) -> None:
     """Check that the device keys in the ledger's state directory belong to the ledger's owner."""
     from sottovoce.agent.assemble import state_files
-    from sottovoce.identity import load
+    from sottovoce.fleet import load
 
     identity, ledger = state_files(state)
     if not identity.is_dir():

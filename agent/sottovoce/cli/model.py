@@ -50,7 +50,7 @@ def fit(
     from sottovoce.agent.fit import fit as fit_model
     from sottovoce.agent.provenance import FleetProvenance
     from sottovoce.agent.record_book import NAME, read
-    from sottovoce.identity import load
+    from sottovoce.fleet import load
 
     if epochs < 1:
         raise UsageError(f"--epochs {epochs}: must be at least 1, for one pass over the records")

@@ -17,8 +17,8 @@ from sottovoce.data import parse
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import DataError, ExitCode, SottovoceError
-from sottovoce.identity import Identity, load
-from sottovoce.identity.renewal import renewal_time
+from sottovoce.fleet import Identity, load
+from sottovoce.fleet.renewal import renewal_time
 from sottovoce.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.ledger_file import is_log_corrupt
 

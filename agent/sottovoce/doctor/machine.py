@@ -16,10 +16,10 @@ from sottovoce.config import AgentConfig
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.identity.clock import NAME, UNSYNCHRONISED, ClockFloor, is_synchronised, kernel_clock
-from sottovoce.identity.files import read
-from sottovoce.identity.identity import TLS_CERTIFICATE
-from sottovoce.identity.verification import decode_certificate
+from sottovoce.fleet.clock import NAME, UNSYNCHRONISED, ClockFloor, is_synchronised, kernel_clock
+from sottovoce.fleet.files import read
+from sottovoce.fleet.identity import TLS_CERTIFICATE
+from sottovoce.fleet.verification import decode_certificate
 from sottovoce.model_names import has_graph
 
 _TESTED_PROCESSORS = {"x86_64", "aarch64", "arm64"}

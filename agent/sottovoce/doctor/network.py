@@ -18,8 +18,8 @@ from sottovoce.config import AgentConfig, MqttSection
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ConfigError, ExitCode, IdentityError
-from sottovoce.identity import Identity, load, peer_dns_name
-from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
+from sottovoce.fleet import Identity, load, peer_dns_name
+from sottovoce.fleet.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.listening import find_listening_error, make_listening_error, split_address
 from sottovoce.transport import is_direct
 

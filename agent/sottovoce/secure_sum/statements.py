@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet.framing import frame_fields
 
 KEY_BYTES = 32
 MAX_MEMBERS = 1024

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
-from sottovoce.identity import Trust
+from sottovoce.fleet import Trust
 from sottovoce.listening import make_listening_error, split_address
 from sottovoce.transport.front import ConnectionGate
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sottovoce.identity import Trust
+from sottovoce.fleet import Trust
 from sottovoce.transport.transport import Transport
 
 

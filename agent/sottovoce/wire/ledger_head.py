@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity.framing import frame_fields
-from sottovoce.identity.identity import Identity
-from sottovoce.identity.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, node_id
+from sottovoce.fleet.framing import frame_fields
+from sottovoce.fleet.identity import Identity
+from sottovoce.fleet.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, node_id
 from sottovoce.wire.v1 import ledger_head_pb2
 
 LEDGER_HEAD = "ledger-head/1"

@@ -11,9 +11,9 @@ from typing import TypeAlias, TypeVar
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity.authority import Authority, check_fleet_signature
-from sottovoce.identity.fleet_keys import KeyChange, decode_changes, encode_changes, rank
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet.authority import Authority, check_fleet_signature
+from sottovoce.fleet.fleet_keys import KeyChange, decode_changes, encode_changes, rank
+from sottovoce.fleet.framing import frame_fields
 from sottovoce.wire.v1 import revocation_pb2
 from sottovoce.wire.version_offer import VersionOffer
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity.invitation import SEEDS, read_seeds
+from sottovoce.fleet.invitation import SEEDS, read_seeds
 
 from sottovoce_bootstrap.contact import Contact
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from sottovoce.config import MqttSection
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.transport.mosquitto import write_broker
 
 _START_SECONDS = 20.0

@@ -27,7 +27,7 @@ from sottovoce.errors import (
     PrivacyError,
     SottovoceError,
 )
-from sottovoce.identity import Identity, create_fleet
+from sottovoce.fleet import Identity, create_fleet
 from sottovoce.vault import Ledger, Spending
 
 from sottovoce_lab.simulator import message_faults

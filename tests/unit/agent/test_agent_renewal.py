@@ -8,10 +8,10 @@ import pytest
 from sottovoce.agent.renewal import Renewal, overdue_warning
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import NetworkError
-from sottovoce.identity import Trust, enrol, load
-from sottovoce.identity.clock import ClockFloor
-from sottovoce.identity.renewal import install_certificate, make_renewal_request
-from sottovoce.identity.request import read_request
+from sottovoce.fleet import Trust, enrol, load
+from sottovoce.fleet.clock import ClockFloor
+from sottovoce.fleet.renewal import install_certificate, make_renewal_request
+from sottovoce.fleet.request import read_request
 
 from tests.support.fleets import new_fleet, validity_ending_in
 

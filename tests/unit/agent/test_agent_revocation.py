@@ -10,7 +10,7 @@ from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.revocation_store import load_revocation_list, revoke, store_revocation_list
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Fleet, Identity, Trust, enrol
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.wire import unseal

@@ -8,7 +8,7 @@ from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.revocation_store import NAME, revoke, store_revocation_list
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Fleet, Validity
+from sottovoce.fleet import Fleet, Validity
 from sottovoce.secure_sum import steps
 
 from tests.cells.enrolled import TASK, Member, try_to_join

@@ -14,7 +14,7 @@ from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError
-from sottovoce.identity import load as load_identity
+from sottovoce.fleet import load as load_identity
 
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet

@@ -10,8 +10,8 @@ from sottovoce.agent.fleet_tasks import FLEET_TASK, FleetTasks, load_task, propo
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
-from sottovoce.identity import Fleet, Trust, create_fleet, enrol
-from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.fleet import Fleet, Trust, create_fleet, enrol
+from sottovoce.fleet.signed_task import SignedTask, read_task
 from sottovoce.observe import Counters
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.transport import DeliveryFailed, Peer

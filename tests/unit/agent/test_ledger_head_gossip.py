@@ -10,7 +10,7 @@ from sottovoce.agent import ledger_head_gossip as module
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import DataError, LedgerError, MessageRefused
-from sottovoce.identity import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity, create_fleet, enrol
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import Heads, decode_heads, encode_heads
 

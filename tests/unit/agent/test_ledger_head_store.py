@@ -8,7 +8,7 @@ import pytest
 from sottovoce.agent import ledger_head_store
 from sottovoce.agent.ledger_head_store import LedgerHeadStore, is_consistent
 from sottovoce.errors import DataError
-from sottovoce.identity import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity, create_fleet, enrol
 
 from tests.support.heads import make_head
 

@@ -13,15 +13,15 @@ from sottovoce.agent.fleet_tasks import load_task, propose, store_task
 from sottovoce.agent.revocation_store import NAME, read_list, revoke, store_key_changes, store_revocation_list
 from sottovoce.agent.rotation import rotate, rotate_with_spare
 from sottovoce.errors import IdentityError
-from sottovoce.identity import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
-from sottovoce.identity.authority import RetiredKeyError
-from sottovoce.identity.files import read
-from sottovoce.identity.fleet import SPARE
-from sottovoce.identity.fleet_keys import MAX_CHANGES, decode_changes, encode_changes, rank
-from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, TLS_CERTIFICATE
-from sottovoce.identity.renewal import install_certificate, make_renewal_request, renewal_time
-from sottovoce.identity.request import read_request
-from sottovoce.identity.signed_task import SignedTask
+from sottovoce.fleet import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
+from sottovoce.fleet.authority import RetiredKeyError
+from sottovoce.fleet.ca import SPARE
+from sottovoce.fleet.files import read
+from sottovoce.fleet.fleet_keys import MAX_CHANGES, decode_changes, encode_changes, rank
+from sottovoce.fleet.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, TLS_CERTIFICATE
+from sottovoce.fleet.renewal import install_certificate, make_renewal_request, renewal_time
+from sottovoce.fleet.request import read_request
+from sottovoce.fleet.signed_task import SignedTask
 from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
 
 from tests.unit.agent.test_agent_revocation import Node
@@ -210,7 +210,7 @@ def test_a_power_cut_leaves_the_old_key_or_the_new(street: Street, monkeypatch: 
         source.rename(target)
 
     with monkeypatch.context() as patched:
-        patched.setattr("sottovoce.identity.files.rename", rename)
+        patched.setattr("sottovoce.fleet.files.rename", rename)
         with pytest.raises(IdentityError) if cut < 9 else nullcontext():
             rotate(street.authority, MONTH)
     result = open_fleet(street.authority)

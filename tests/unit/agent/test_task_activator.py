@@ -15,8 +15,8 @@ from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError, TaskRefused
-from sottovoce.identity import Fleet, create_fleet
-from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.fleet import Fleet, create_fleet
+from sottovoce.fleet.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger
 
 from tests.support.waiting import until

@@ -11,8 +11,8 @@ from sottovoce.agent.vault_session import open_local_vault
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import config_from_tables
 from sottovoce.errors import SottovoceError
-from sottovoce.identity import Trust, create_fleet
-from sottovoce.identity.signed_task import SignedTask
+from sottovoce.fleet import Trust, create_fleet
+from sottovoce.fleet.signed_task import SignedTask
 from sottovoce.vault import Budget, Ledger, Mandate
 
 DATA = {"features": 64, "classes": 10, "expected_records": 180.0}

@@ -10,7 +10,7 @@ from sottovoce.agent import ledger_head_gossip as module
 from sottovoce.agent import witness_registry
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
-from sottovoce.identity import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity, create_fleet, enrol
 from sottovoce.transport import Peer
 from sottovoce.vault import Budget, Ledger, Witness
 

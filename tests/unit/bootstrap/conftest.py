@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.identity import Fleet, Identity, Validity, create_fleet, enrol
+from sottovoce.fleet import Fleet, Identity, Validity, create_fleet, enrol
 
 NOW = datetime.now(UTC)
 LONG = Validity(NOW - timedelta(days=400), NOW + timedelta(days=400))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity, Trust
+from sottovoce.fleet import Identity, Trust
 from sottovoce_bootstrap import (
     Author,
     Contact,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity, Trust
+from sottovoce.fleet import Identity, Trust
 from sottovoce_bootstrap import Author, Contact, DuplicateIdentity, Entry, Exchange, Membership, PeerRecord, Settings
 from sottovoce_bootstrap.quotas import MAX_REQUESTS, MAX_REQUESTS_PER_SENDER
 from sottovoce_bootstrap.sightings import CAPACITY, Sightings

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from sottovoce.identity import Identity, node_id
+from sottovoce.fleet import Identity, node_id
 from sottovoce_bootstrap import Contact, Effect, Membership, Request
 from sottovoce_bootstrap.contacts import CANDIDATES, Contacts
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.identity import Identity, Trust
+from sottovoce.fleet import Identity, Trust
 from sottovoce_bootstrap import (
     Author,
     Contact,

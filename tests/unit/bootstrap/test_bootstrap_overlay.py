@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from sottovoce.identity import Identity
+from sottovoce.fleet import Identity
 from sottovoce_bootstrap import Request
 
 from tests.unit.bootstrap.overlay import PERIOD, Overlay, make_address, make_seed

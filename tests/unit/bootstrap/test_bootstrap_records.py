@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.identity import Identity, Trust
+from sottovoce.fleet import Identity, Trust
 from sottovoce_bootstrap import Author, Entry, Exchange, PeerRecord, Verifier
 from sottovoce_bootstrap.contact import prefix
 from sottovoce_bootstrap.record import MAX_NUMBER

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ExitCode, InternalError, SottovoceError
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.command import Ended, run_here
 from tests.support.devices import Device, new_device

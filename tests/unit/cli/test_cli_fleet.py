@@ -13,7 +13,7 @@ import pytest
 from sottovoce.agent.enroller import INVITATIONS, list_open_invitations
 from sottovoce.agent.revocation_store import NAME
 from sottovoce.cli.agent import _renewal_advice
-from sottovoce.identity import open_fleet
+from sottovoce.fleet import open_fleet
 
 from tests.support.command import run_here
 from tests.support.devices import free_port, new_device

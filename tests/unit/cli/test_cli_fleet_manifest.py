@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sottovoce.identity.invitation import MAX_BUNDLE_BYTES
+from sottovoce.fleet.invitation import MAX_BUNDLE_BYTES
 
 from tests.support.command import run_here
 from tests.support.fleets import new_fleet

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.agent.fleet_promise import PURPOSES, read_promise
-from sottovoce.identity.invitation import read_bundle
+from sottovoce.fleet.invitation import read_bundle
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.ledger_binding import check_budget
 

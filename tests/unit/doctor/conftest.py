@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet

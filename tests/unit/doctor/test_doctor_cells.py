@@ -6,7 +6,7 @@ import pytest
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import cells
 from sottovoce.errors import ConfigError, ExitCode
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

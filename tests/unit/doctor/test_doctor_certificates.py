@@ -8,8 +8,8 @@ from sottovoce.agent.revocation_store import revoke, store_revocation_list
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import certificates
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.identity import Fleet
-from sottovoce.identity.renewal import renewal_time
+from sottovoce.fleet import Fleet
+from sottovoce.fleet.renewal import renewal_time
 
 from tests.support.devices import Device, identity_files, new_device
 from tests.support.fleets import validity_ending_in

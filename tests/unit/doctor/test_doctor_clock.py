@@ -7,7 +7,7 @@ import pytest
 from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.machine import clock
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.identity.clock import NAME, UNSYNCHRONISED, ClockFloor, kernel_clock
+from sottovoce.fleet.clock import NAME, UNSYNCHRONISED, ClockFloor, kernel_clock
 
 from tests.support.devices import Device
 from tests.support.patients import make_subject, worst_finding

@@ -12,7 +12,7 @@ from sottovoce.doctor import Level
 from sottovoce.doctor.network import broker, find_connection_error, peers, run_with_deadline
 from sottovoce.doctor.network import device_credentials as credentials
 from sottovoce.errors import ExitCode
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.listening import split_address
 
 from tests.support.devices import Device, free_port, identity_files, new_device

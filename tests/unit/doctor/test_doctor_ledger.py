@@ -10,7 +10,7 @@ from sottovoce.config import load
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import ledger
 from sottovoce.errors import ExitCode, LedgerError
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.vault import Budget, Ledger
 
 from tests.support.devices import Device, new_device

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

@@ -4,7 +4,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.errors import IdentityError
-from sottovoce.identity import Fleet, Identity, enrol, verify_credential
+from sottovoce.fleet import Fleet, Identity, enrol, verify_credential
 
 
 def test_a_credential_states_its_owner_and_validity(device: Identity) -> None:

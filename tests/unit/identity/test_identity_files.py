@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import IdentityError
-from sottovoce.identity import files
-from sottovoce.identity.files import replace, write_files
+from sottovoce.fleet import files
+from sottovoce.fleet.files import replace, write_files
 
 WRITERS = 4
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from sottovoce.errors import IdentityError
-from sottovoce.identity import Fleet
-from sottovoce.identity.invitation import (
+from sottovoce.fleet import Fleet
+from sottovoce.fleet.invitation import (
     MAX_SEEDS,
     SEEDS,
     Broker,
@@ -18,8 +18,8 @@ from sottovoce.identity.invitation import (
     write_bundle,
     write_seeds,
 )
-from sottovoce.identity.new_device import DeviceKeys
-from sottovoce.identity.request import read_request
+from sottovoce.fleet.new_device import DeviceKeys
+from sottovoce.fleet.request import read_request
 
 SOME = Seeds((Seed("a" * 32, ("10.0.0.7:7400", "mqtt:main")),), Broker("mqtts://b:8883", "main"))
 

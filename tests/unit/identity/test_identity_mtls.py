@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
-from sottovoce.identity import Fleet, Identity, enrol, verify_peer_certificate
+from sottovoce.fleet import Fleet, Identity, enrol, verify_peer_certificate
 
 METHOD = "/sottovoce.v1.Peer/Deliver"
 CLOSED = "Socket closed"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sottovoce.accounting.events import PureRelease
 from sottovoce.errors import ExitCode
-from sottovoce.identity import Fleet
+from sottovoce.fleet import Fleet
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.pages.history import read_history
 

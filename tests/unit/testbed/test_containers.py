@@ -9,7 +9,7 @@ import pytest
 from sottovoce.agent.assemble import Variant
 from sottovoce.config import load
 from sottovoce.errors import ExitCode, IdentityError, NetworkError, UsageError
-from sottovoce.identity.invitation import read_bundle
+from sottovoce.fleet.invitation import read_bundle
 from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce_lab.testbed.containers import __main__ as parts
 from sottovoce_lab.testbed.containers.device import build_variant, join_and_configure

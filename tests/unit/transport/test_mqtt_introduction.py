@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Fleet, Identity, Trust, enrol
 from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, VerifiedIntroduction, introduction, read_claim
 from sottovoce.transport.mqtt.presence import IntroductionVerifier
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Fleet, Identity, Trust, enrol
 from sottovoce.transport.mqtt import known_devices as module
 from sottovoce.transport.mqtt.known_devices import KnownDevices
 from sottovoce.transport.mqtt.presence import Echo, IntroductionVerifier, Presence

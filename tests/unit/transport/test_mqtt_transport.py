@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused
-from sottovoce.identity import Fleet, enrol
+from sottovoce.fleet import Fleet, enrol
 from sottovoce.transport import DeliveryFailed
 from sottovoce.transport.mqtt import known_devices
 from sottovoce.transport.mqtt.secrecy import SessionKey

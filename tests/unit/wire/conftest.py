@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.identity import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity, create_fleet, enrol
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@ import pytest
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.identity import Identity
+from sottovoce.fleet import Identity
 from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, encode_receipt, seal
 from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
 from sottovoce.wire.v1 import envelope_pb2

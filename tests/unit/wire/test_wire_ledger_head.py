@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity
+from sottovoce.fleet import Identity
 from sottovoce.wire import Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.wire.v1.ledger_head_pb2 import LedgerHead, LedgerHeads
 

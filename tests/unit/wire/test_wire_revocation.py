@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Fleet, enrol
+from sottovoce.fleet import Fleet, enrol
 from sottovoce.wire.revocation import (
     MAX_LIST_BYTES,
     MAX_REVOKED,

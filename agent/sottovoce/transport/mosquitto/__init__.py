@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sottovoce.errors import UsageError
-from sottovoce.identity import Fleet, Validity
-from sottovoce.identity.files import make_private_directory, write_new
-from sottovoce.identity.keys import encode_private_key
+from sottovoce.fleet import Fleet, Validity
+from sottovoce.fleet.files import make_private_directory, write_new
+from sottovoce.fleet.keys import encode_private_key
 
 _TEMPLATE_DIRECTORY = "/etc/mosquitto/sottovoce"
 _TEMPLATE_LISTENER = "listener 8883\n"

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import DecodeError, Message
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Identity, Subject
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet import Identity, Subject
+from sottovoce.fleet.framing import frame_fields
 from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
 _M = TypeVar("_M", bound=Message)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Subject, verify_credential
-from sottovoce.identity.trust import Trust
+from sottovoce.fleet import Subject, verify_credential
+from sottovoce.fleet.trust import Trust
 from sottovoce.transport.mqtt.introduction import Claim, VerifiedIntroduction, introduction, read_claim, verify_claim
 from sottovoce.transport.mqtt.secrecy import SessionKey
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet.framing import frame_fields
 
 _DOMAIN = b"sottovoce/mqtt-frame/v1"
 _NONCE_BYTES = 12

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from sottovoce.errors import IdentityError, InternalError, MessageRefused, SottovoceError
-from sottovoce.identity.trust import Trust
+from sottovoce.fleet.trust import Trust
 from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting

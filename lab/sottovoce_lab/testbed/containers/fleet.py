@@ -8,7 +8,7 @@ from pathlib import Path
 from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.control import ask
 from sottovoce.errors import NetworkError
-from sottovoce.identity import load
+from sottovoce.fleet import load
 from sottovoce.vault import Ledger, Spending
 
 from sottovoce_lab.testbed.broker import TestbedBroker

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import tomlkit
-from sottovoce.identity import create_fleet
-from sottovoce.identity.fleet import new_bundle
-from sottovoce.identity.invitation import Seeds, write_bundle
+from sottovoce.fleet import create_fleet
+from sottovoce.fleet.ca import new_bundle
+from sottovoce.fleet.invitation import Seeds, write_bundle
 from sottovoce.transport.mosquitto import write_broker
 
 from sottovoce_lab.testbed.agent_files import save_records, to_tables

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sottovoce.identity import Fleet, enrol
+from sottovoce.fleet import Fleet, enrol
 from sottovoce.transport.grpc import METHOD
 
 from tests.support.fleets import beginning_tomorrow, validity_ending_in

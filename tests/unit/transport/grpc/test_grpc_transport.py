@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused, NetworkError
-from sottovoce.identity import Fleet, Identity, Validity, enrol, load
-from sottovoce.identity.renewal import install_certificate, make_renewal_request
-from sottovoce.identity.request import read_request
+from sottovoce.fleet import Fleet, Identity, Validity, enrol, load
+from sottovoce.fleet.renewal import install_certificate, make_renewal_request
+from sottovoce.fleet.request import read_request
 from sottovoce.transport import Listener
 
 from tests.support.grpc_nodes import LIMIT, Node, listening, wait_until

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet.framing import frame_fields
 
 _DOMAIN = b"sottovoce/contribution/v1"
 

@@ -1,7 +1,7 @@
 """Encodings of private keys, and derivation of node ids from Ed25519 public keys.
 
 The TLS key is a separate ECDSA P-256 key, because gRPC's TLS library rejects Ed25519 certificates. The device's
-certificate binds the two keys together (`sottovoce.identity.binding`).
+certificate binds the two keys together (`sottovoce.fleet.binding`).
 """
 
 import base64

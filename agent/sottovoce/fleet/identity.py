@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import (
+from sottovoce.fleet.authority import (
     Authority,
     FleetAuthority,
     IssuerAuthority,
@@ -22,11 +22,11 @@ from sottovoce.identity.authority import (
     pinned_authority,
     verify_self_signed,
 )
-from sottovoce.identity.files import read, read_private
-from sottovoce.identity.fleet_keys import RetiredKey, decode_changes, read_anchors
-from sottovoce.identity.keys import decode_device_key, decode_tls_key
-from sottovoce.identity.names import fleet_in_uri, peer_dns_name
-from sottovoce.identity.verification import (
+from sottovoce.fleet.files import read, read_private
+from sottovoce.fleet.fleet_keys import RetiredKey, decode_changes, read_anchors
+from sottovoce.fleet.keys import decode_device_key, decode_tls_key
+from sottovoce.fleet.names import fleet_in_uri, peer_dns_name
+from sottovoce.fleet.verification import (
     UNREADABLE,
     Subject,
     decode_certificate,

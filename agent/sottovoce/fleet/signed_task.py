@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import Authority, check_fleet_signature
-from sottovoce.identity.fleet_keys import MAX_CHANGES, KeyChange
-from sottovoce.identity.framing import frame_fields
+from sottovoce.fleet.authority import Authority, check_fleet_signature
+from sottovoce.fleet.fleet_keys import MAX_CHANGES, KeyChange
+from sottovoce.fleet.framing import frame_fields
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
 _MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers

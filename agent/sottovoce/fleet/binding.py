@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from sottovoce.identity.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
+from sottovoce.fleet.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 
 # RFC 5612 reserves enterprise number 32473 for examples, so this OID does not collide with any vendor's extension.
 # Under that number, arc 1 means Sottovoce, and 1.1 the first version of this extension.

@@ -8,16 +8,16 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.files import make_private_directory, read_private, write_new
-from sottovoce.identity.identity import (
+from sottovoce.fleet.files import make_private_directory, read_private, write_new
+from sottovoce.fleet.identity import (
     DEVICE_KEY,
     FLEET_CERTIFICATE,
     ISSUER_CERTIFICATE,
     TLS_CERTIFICATE,
     TLS_KEY,
 )
-from sottovoce.identity.keys import decode_device_key, decode_tls_key, encode_private_key, node_id
-from sottovoce.identity.request import make_request
+from sottovoce.fleet.keys import decode_device_key, decode_tls_key, encode_private_key, node_id
+from sottovoce.fleet.request import make_request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ class DeviceKeys:
         return encode_private_key(self.device), encode_private_key(self.tls)
 
     def request(self, *, fleet: str | None = None, current: bytes = b"") -> bytes:
-        """Return a certificate request; see sottovoce.identity.request.make_request."""
+        """Return a certificate request; see sottovoce.fleet.request.make_request."""
         return make_request(self.device, self.tls, fleet=fleet, current=current)
 
 

@@ -17,15 +17,15 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import FleetAuthority
-from sottovoce.identity.certificates import Validity, device_certificate, fleet_certificate, read_fleet_name
-from sottovoce.identity.files import finish_move, make_private_directory, read, read_private, write_new
-from sottovoce.identity.fleet_keys import Anchors, KeyChange, decode_changes, read_anchors, retired_keys
-from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, Identity, load
-from sottovoce.identity.invitation import Bundle, Seeds
-from sottovoce.identity.keys import decode_tls_key, encode_private_key
-from sottovoce.identity.new_device import DeviceKeys, write_identity
-from sottovoce.identity.request import Request, read_request
+from sottovoce.fleet.authority import FleetAuthority
+from sottovoce.fleet.certificates import Validity, device_certificate, fleet_certificate, read_fleet_name
+from sottovoce.fleet.files import finish_move, make_private_directory, read, read_private, write_new
+from sottovoce.fleet.fleet_keys import Anchors, KeyChange, decode_changes, read_anchors, retired_keys
+from sottovoce.fleet.identity import FLEET_CERTIFICATE, FLEET_KEYS, Identity, load
+from sottovoce.fleet.invitation import Bundle, Seeds
+from sottovoce.fleet.keys import decode_tls_key, encode_private_key
+from sottovoce.fleet.new_device import DeviceKeys, write_identity
+from sottovoce.fleet.request import Request, read_request
 
 FLEET_KEY = "ca.key"
 SPARE = "spare"

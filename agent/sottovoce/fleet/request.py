@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.binding import BINDING_OID, make_binding, verify_binding
-from sottovoce.identity.certificates import common_name, device_names
-from sottovoce.identity.keys import node_id
-from sottovoce.identity.verification import UNREADABLE
+from sottovoce.fleet.binding import BINDING_OID, make_binding, verify_binding
+from sottovoce.fleet.certificates import common_name, device_names
+from sottovoce.fleet.keys import node_id
+from sottovoce.fleet.verification import UNREADABLE
 
 MAX_REQUEST_BYTES = 16 * 2**10
 _REMEDY = "create the request again on the device"

@@ -9,9 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from sottovoce.identity.binding import BINDING_OID, verify_binding
-from sottovoce.identity.keys import node_id
-from sottovoce.identity.names import check_fleet_name, device_uri, enroller_dns_name, peer_dns_name
+from sottovoce.fleet.binding import BINDING_OID, verify_binding
+from sottovoce.fleet.keys import node_id
+from sottovoce.fleet.names import check_fleet_name, device_uri, enroller_dns_name, peer_dns_name
 
 _CLOCK_LAG = timedelta(minutes=5)
 
@@ -59,7 +59,7 @@ def device_certificate(
         authority: the fleet's certificate.
         authority_key: the fleet's private key.
         tls_key: the device's public TLS key.
-        binding: result of `sottovoce.identity.binding.make_binding` on the device.
+        binding: result of `sottovoce.fleet.binding.make_binding` on the device.
         validity: validity of the new certificate.
 
     Raises:

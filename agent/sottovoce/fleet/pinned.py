@@ -5,14 +5,14 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import verify_self_signed
-from sottovoce.identity.binding import make_binding
-from sottovoce.identity.certificates import Validity, self_signed_certificate
-from sottovoce.identity.files import make_private_directory, replace, write_new
-from sottovoce.identity.identity import DEVICE_KEY, PINS, TLS_CERTIFICATE, TLS_KEY, load
-from sottovoce.identity.names import check_fleet_name
-from sottovoce.identity.new_device import DeviceKeys
-from sottovoce.identity.verification import decode_certificate
+from sottovoce.fleet.authority import verify_self_signed
+from sottovoce.fleet.binding import make_binding
+from sottovoce.fleet.certificates import Validity, self_signed_certificate
+from sottovoce.fleet.files import make_private_directory, replace, write_new
+from sottovoce.fleet.identity import DEVICE_KEY, PINS, TLS_CERTIFICATE, TLS_KEY, load
+from sottovoce.fleet.names import check_fleet_name
+from sottovoce.fleet.new_device import DeviceKeys
+from sottovoce.fleet.verification import decode_certificate
 
 MAX_PINS = 200
 _PINNED_DAYS = 3650

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.certificates import read_fleet_name
-from sottovoce.identity.fleet_keys import Anchors, KeyChange, RetiredKey, apply_changes, retired_keys
-from sottovoce.identity.verification import (
+from sottovoce.fleet.certificates import read_fleet_name
+from sottovoce.fleet.fleet_keys import Anchors, KeyChange, RetiredKey, apply_changes, retired_keys
+from sottovoce.fleet.verification import (
     ENROL,
     UNREADABLE,
     Subject,

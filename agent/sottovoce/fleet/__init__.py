@@ -1,18 +1,18 @@
 """Device identity: a device's keys and certificate, the fleet that vouches for it, and how it identifies peers."""
 
-from sottovoce.identity.certificates import Validity
-from sottovoce.identity.fleet import Fleet, create_fleet, enrol, open_fleet
-from sottovoce.identity.identity import (
+from sottovoce.fleet.ca import Fleet, create_fleet, enrol, open_fleet
+from sottovoce.fleet.certificates import Validity
+from sottovoce.fleet.identity import (
     Identity,
     load,
     verify_credential,
     verify_device_certificate,
     verify_peer_certificate,
 )
-from sottovoce.identity.keys import node_id
-from sottovoce.identity.names import peer_dns_name
-from sottovoce.identity.trust import Trust
-from sottovoce.identity.verification import Subject
+from sottovoce.fleet.keys import node_id
+from sottovoce.fleet.names import peer_dns_name
+from sottovoce.fleet.trust import Trust
+from sottovoce.fleet.verification import Subject
 
 __all__ = [
     "Fleet",

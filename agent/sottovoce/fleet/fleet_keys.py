@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.certificates import read_fleet_name
-from sottovoce.identity.framing import frame_fields
-from sottovoce.identity.verification import ENROL, UNREADABLE, decode_fleet_certificate
+from sottovoce.fleet.certificates import read_fleet_name
+from sottovoce.fleet.framing import frame_fields
+from sottovoce.fleet.verification import ENROL, UNREADABLE, decode_fleet_certificate
 
 MAX_CHANGES = 12
 """Maximum number of key changes; every signed list and task includes all of them."""

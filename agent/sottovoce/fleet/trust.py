@@ -7,10 +7,10 @@ from hashlib import sha256
 from cryptography import x509
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import Authority
-from sottovoce.identity.fleet_keys import KeyChange
-from sottovoce.identity.identity import Identity, verify_credential, verify_peer_certificate
-from sottovoce.identity.verification import Subject
+from sottovoce.fleet.authority import Authority
+from sottovoce.fleet.fleet_keys import KeyChange
+from sottovoce.fleet.identity import Identity, verify_credential, verify_peer_certificate
+from sottovoce.fleet.verification import Subject
 
 _MAX_VERIFIED = 256  # maximum number of cached certificates
 
@@ -117,7 +117,7 @@ class Trust:
 
 
 class CurrentAuthority:
-    """An authority that delegates to a trust's current authority; see sottovoce.identity.authority.Authority.
+    """An authority that delegates to a trust's current authority; see sottovoce.fleet.authority.Authority.
 
     Args:
         trust: the trust whose current identity contains the authority.

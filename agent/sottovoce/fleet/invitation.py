@@ -18,8 +18,8 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.files import read, replace
-from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.fleet.files import read, replace
+from sottovoce.fleet.new_device import DeviceKeys
 
 SEEDS = "seeds.json"
 MAX_SEEDS = 64

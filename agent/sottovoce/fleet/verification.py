@@ -8,10 +8,10 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
 from sottovoce.errors import ClockError, IdentityError
-from sottovoce.identity.binding import BINDING_OID, verify_binding
-from sottovoce.identity.certificates import common_name, device_names, read_fleet_name
-from sottovoce.identity.keys import node_id
-from sottovoce.identity.names import device_uri, peer_dns_name
+from sottovoce.fleet.binding import BINDING_OID, verify_binding
+from sottovoce.fleet.certificates import common_name, device_names, read_fleet_name
+from sottovoce.fleet.keys import node_id
+from sottovoce.fleet.names import device_uri, peer_dns_name
 
 ENROL = "enrol the device again with `sottovoce fleet join`"
 _RENEW = "renew it with `sottovoce fleet renew`"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sottovoce.errors import ClockError, IdentityError
-from sottovoce.identity.files import replace
+from sottovoce.fleet.files import replace
 
 _log = logging.getLogger(__name__)
 NAME = "clock"

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.files import read, replace
-from sottovoce.identity.identity import TLS_CERTIFICATE, Identity, load
-from sottovoce.identity.new_device import DeviceKeys, first_certificate
-from sottovoce.identity.verification import decode_certificate
+from sottovoce.fleet.files import read, replace
+from sottovoce.fleet.identity import TLS_CERTIFICATE, Identity, load
+from sottovoce.fleet.new_device import DeviceKeys, first_certificate
+from sottovoce.fleet.verification import decode_certificate
 
 _JITTER = 1 / 12  # largest fraction of the lifetime by which a renewal is delayed beyond two thirds
 
