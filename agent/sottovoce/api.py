@@ -30,9 +30,9 @@ from sottovoce.errors import (
 )
 from sottovoce.kernels.registry import kernel_named
 from sottovoce.learners import Learner
+from sottovoce.net.transports import Peer, Transport
+from sottovoce.net.transports.memory import Exchange, MemoryTransport
 from sottovoce.registry import Algorithm
-from sottovoce.transport import Peer, Transport
-from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault
 from sottovoce.vault import build as build_vault
 from sottovoce.vault.terms.gradients import GradientTerms

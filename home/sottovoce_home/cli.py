@@ -17,7 +17,7 @@ Config = Annotated[Path, typer.Option("--config", help="The agent's configuratio
 def run(config: Config) -> int:
     """Read the meters in the foreground until SIGTERM or Ctrl-C. Stores windows, not individual readings."""
     from sottovoce.config import load
-    from sottovoce.observe import log_to_stderr
+    from sottovoce.ops import log_to_stderr
 
     from sottovoce_home.process import run as run_feed
 

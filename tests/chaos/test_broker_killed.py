@@ -8,7 +8,7 @@ from getpass import getuser
 from pathlib import Path
 
 import pytest
-from sottovoce.transport.mosquitto import write_broker
+from sottovoce.net.transports.mosquitto import write_broker
 
 from tests.support.books import books, spending
 from tests.support.devices import free_port, new_device

@@ -12,8 +12,8 @@ from sottovoce.agent.ledger_head_store import is_consistent
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry
 from sottovoce.errors import LedgerError
-from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.wire import SignedHead
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.net.wire import SignedHead
 
 from tests.support.heads import Past
 

@@ -19,8 +19,8 @@ from sottovoce.data import DataSet, Records
 from sottovoce.fleet import enrol
 from sottovoce.kernels import Kernel
 from sottovoce.learners import Ask, Delivered, Message, PeersChanged, Received, Send, Timer
+from sottovoce.net.wire import decode, encode
 from sottovoce.vault import Ledger, OperatingSystemNoise, build
-from sottovoce.wire import decode, encode
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import RunSpec
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance

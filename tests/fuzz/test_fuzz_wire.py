@@ -12,7 +12,7 @@ from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumSha
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import create_fleet, enrol
-from sottovoce.wire import (
+from sottovoce.net.wire import (
     TASK_BYTES,
     Heads,
     SignedHead,

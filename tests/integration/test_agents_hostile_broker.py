@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sottovoce.wire.v1.mqtt_pb2 import Frame
+from sottovoce.net.wire.v1.mqtt_pb2 import Frame
 
 from tests.support.books import books, spending
 from tests.support.devices import Device, accuracy, new_device

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 from sottovoce.fleet import Fleet, Identity, enrol
-from sottovoce.transport.grpc import METHOD
+from sottovoce.net.transports.grpc import METHOD
 
 from tests.support.attacker import Attacker, call_once
 from tests.support.command import run_here

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.fleet import Fleet
-from sottovoce.transport.mosquitto import write_broker
+from sottovoce.net.transports.mosquitto import write_broker
 
 from tests.support.devices import new_device
 from tests.support.islands import SIZES, agents_on, check_merge_and_survival, two_islands

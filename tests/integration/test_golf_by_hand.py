@@ -157,7 +157,7 @@ def test_records_altered_on_disk_are_not_fitted(agents: list[AgentProcess], tmp_
 
 
 def _alter(published: bytes) -> bytes:
-    from sottovoce.wire.v1 import golf_pb2
+    from sottovoce.net.wire.v1 import golf_pb2
 
     group = golf_pb2.PublishedRecords.FromString(published)
     group.records[0].values[0] += 1

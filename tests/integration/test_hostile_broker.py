@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from paho.mqtt import client as paho
-from sottovoce.transport import DeliveryFailed
-from sottovoce.transport.mqtt import MqttTransport, connection
-from sottovoce.wire.v1.mqtt_pb2 import Frame, Introduction
+from sottovoce.net.transports import DeliveryFailed
+from sottovoce.net.transports.mqtt import MqttTransport, connection
+from sottovoce.net.wire.v1.mqtt_pb2 import Frame, Introduction
 
 from tests.support.fleets import new_fleet
 from tests.support.hostile_broker import (

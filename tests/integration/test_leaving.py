@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.fleet import Fleet
-from sottovoce.wire.v1.state_pb2 import PushSumState
+from sottovoce.net.wire.v1.state_pb2 import PushSumState
 
 from tests.support.books import books
 from tests.support.devices import Device, new_device

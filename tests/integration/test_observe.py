@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sottovoce.fleet import Fleet
-from sottovoce.observe.metrics import CATALOGUE
+from sottovoce.ops.metrics import CATALOGUE
 
 from tests.support.devices import Device, free_port, new_device
 from tests.support.monitoring import TARGET_LABELS, expressions, get

@@ -29,12 +29,12 @@ from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused
 from sottovoce.fleet import Fleet
 from sottovoce.learners import Ask
-from sottovoce.transport import Listener, Peer, Receive, Transport
+from sottovoce.net.transports import Listener, Peer, Receive, Transport
+from sottovoce.net.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
+from sottovoce.net.wire.v1.envelope_pb2 import Envelope
+from sottovoce.net.wire.v1.ledger_head_pb2 import LedgerHeads
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
-from sottovoce.wire.v1.envelope_pb2 import Envelope
-from sottovoce.wire.v1.ledger_head_pb2 import LedgerHeads
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.attacker import share
@@ -59,7 +59,7 @@ WORLDS: dict[str, Rows] = {
 
 @dataclass
 class Recording:
-    """A transport that confirms everything and keeps the first messages; implements sottovoce.transport.Transport.
+    """A transport that confirms everything and keeps the first messages; implements sottovoce.net.transports.Transport.
 
     On its first day it hands over some messages from others, right and wrong ones. Ledger heads it keeps apart and
     without their life, which is drawn again by every start, and hence without their signature.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sottovoce.agent.revocation_store import NAME
 from sottovoce.fleet import Fleet, open_fleet
-from sottovoce.wire import encode_heads
-from sottovoce.wire.ledger_head import Heads
-from sottovoce.wire.revocation import REVOCATIONS, Revocations, encode_revocations
+from sottovoce.net.wire import encode_heads
+from sottovoce.net.wire.ledger_head import Heads
+from sottovoce.net.wire.revocation import REVOCATIONS, Revocations, encode_revocations
 
 from tests.support.attacker import Attacker
 from tests.support.command import run_here
@@ -129,7 +129,7 @@ def test_a_returning_revoked_device_is_refused_by_name_and_given_the_reason(auth
 
 
 def agent_list(path: Path) -> Any:
-    from sottovoce.wire.revocation import decode_list
+    from sottovoce.net.wire.revocation import decode_list
 
     return decode_list(path.read_bytes())
 

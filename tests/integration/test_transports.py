@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.transport.multi_transport import MultiTransport
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.net.transports.multi_transport import MultiTransport
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
 
 from tests.support.fleets import new_fleet
 from tests.support.mosquitto import Broker

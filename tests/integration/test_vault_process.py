@@ -168,7 +168,7 @@ def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> Non
     modules = {name.partition(".")[0] for name in lines[1].split()}
     assert {"sottovoce", "numpy", "sqlite3"} <= modules
     assert not modules & {"grpc", "google", "cryptography", "sottovoce_bootstrap", "http", "urllib3"}
-    assert not {"sottovoce.wire", "sottovoce.transport", "sottovoce.fleet", "sottovoce.learners"} & set(
+    assert not {"sottovoce.net.wire", "sottovoce.net.transports", "sottovoce.fleet", "sottovoce.learners"} & set(
         lines[1].split()
     )
 

@@ -19,6 +19,7 @@ from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.learners import Send
+from sottovoce.net.wire import SignedHead
 from sottovoce.perturbation import Laplace
 from sottovoce.vault import (
     Ledger,
@@ -36,7 +37,6 @@ from sottovoce.vault.release import SealedRelease
 from sottovoce.vault.sampling import Poisson
 from sottovoce.vault.terms import chains, gradients
 from sottovoce.vault.terms import records as rooms_records
-from sottovoce.wire import SignedHead
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 Values = NDArray[np.int64]

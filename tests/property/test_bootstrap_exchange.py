@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Identity, Trust, create_fleet, enrol
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
-from sottovoce.wire.membership import MAX_EXCHANGE_BYTES, decode_exchange, encode_exchange
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.net.wire.membership import MAX_EXCHANGE_BYTES, decode_exchange, encode_exchange
 from sottovoce_bootstrap import Author, Entry, Exchange, Membership, PeerRecord, Settings, Verifier
 from sottovoce_bootstrap.record import MAX_CERTIFICATE_BYTES, MAX_NUMBER
 

@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 from sottovoce.errors import MessageRefused
-from sottovoce.transport.mqtt.secrecy import Channel, SessionKey
+from sottovoce.net.transports.mqtt.secrecy import Channel, SessionKey
 
 _WINDOW = 1024
 

@@ -7,9 +7,9 @@ import hashlib
 import hypothesis.strategies as st
 from hypothesis import given, settings
 from sottovoce.errors import MessageRefused
-from sottovoce.transport.multi_transport import MultiTransport
-from sottovoce.wire import Assembly, SplitMessage, decode_part, is_part
-from sottovoce.wire.v1.parts_pb2 import Part
+from sottovoce.net.transports.multi_transport import MultiTransport
+from sottovoce.net.wire import Assembly, SplitMessage, decode_part, is_part
+from sottovoce.net.wire.v1.parts_pb2 import Part
 
 _messages = st.binary(min_size=2, max_size=200)
 

@@ -8,7 +8,7 @@ from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumSha
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Identity, create_fleet, enrol
-from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, seal, unseal
+from sottovoce.net.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, seal, unseal
 
 from tests.support.messages import as_push_sum_share
 

@@ -8,9 +8,9 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.fleet import Identity
-from sottovoce.transport.grpc import METHOD
-from sottovoce.wire import decode_receipt, seal
-from sottovoce.wire.v1.envelope_pb2 import PushSumShare
+from sottovoce.net.transports.grpc import METHOD
+from sottovoce.net.wire import decode_receipt, seal
+from sottovoce.net.wire.v1.envelope_pb2 import PushSumShare
 
 from tests.support.devices import Device, kernel
 from tests.support.waiting import TIMEOUT

@@ -18,9 +18,9 @@ from sottovoce.algorithms.steps.mixing_state import read_numerator
 from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.config import load
 from sottovoce.door import Query
+from sottovoce.net.wire import decode, unseal
+from sottovoce.net.wire.v1.state_pb2 import PushSumState
 from sottovoce.vault import Ledger, Spending
-from sottovoce.wire import decode, unseal
-from sottovoce.wire.v1.state_pb2 import PushSumState
 
 from tests.support.devices import Device, kernel
 from tests.support.messages import as_push_sum_share

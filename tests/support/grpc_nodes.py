@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Identity, Trust
-from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.transport.grpc import GrpcTransport
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.net.transports.grpc import GrpcTransport
 
 from tests.support.devices import free_port
 from tests.support.waiting import TIMEOUT

@@ -9,10 +9,10 @@ from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.wait_status import Waits
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.fleet import Identity
-from sottovoce.observe import Counters
-from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.net.wire import SignedHead
+from sottovoce.ops import Counters
 from sottovoce.vault import LedgerPosition, Spending, Witness
-from sottovoce.wire import SignedHead
 
 
 def mark(past: str) -> bytes:
@@ -81,7 +81,7 @@ class Past:
 
 @dataclass
 class PeerNetwork:
-    """A network of gossiping devices, by address; implements sottovoce.transport.Transport for one device."""
+    """A network of gossiping devices, by address; implements sottovoce.net.transports.Transport for one device."""
 
     devices: dict[str, LedgerHeadGossip] = field(default_factory=dict)
     own: str = ""

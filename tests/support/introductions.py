@@ -6,9 +6,9 @@ from typing import Any
 from sottovoce.fleet import Fleet, Identity, load
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request
 from sottovoce.fleet.request import read_request
-from sottovoce.transport.mqtt.introduction import introduction
-from sottovoce.transport.mqtt.secrecy import SessionKey
-from sottovoce.wire.v1.mqtt_pb2 import Introduction
+from sottovoce.net.transports.mqtt.introduction import introduction
+from sottovoce.net.transports.mqtt.secrecy import SessionKey
+from sottovoce.net.wire.v1.mqtt_pb2 import Introduction
 
 
 def a_key() -> bytes:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from sottovoce.agent.wait_status import Waits
 from sottovoce.fleet import Identity, Trust
-from sottovoce.transport import Peer
-from sottovoce.transport.mqtt import Broker, MqttTransport, transport
-from sottovoce.wire.v1.mqtt_pb2 import Frame
+from sottovoce.net.transports import Peer
+from sottovoce.net.transports.mqtt import Broker, MqttTransport, transport
+from sottovoce.net.wire.v1.mqtt_pb2 import Frame
 
 
 class Mailbox:

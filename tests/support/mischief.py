@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from google.protobuf.message import DecodeError
-from sottovoce.wire.v1.mqtt_pb2 import Frame
+from sottovoce.net.wire.v1.mqtt_pb2 import Frame
 
 from tests.support.hostile_broker import Message
 

@@ -9,8 +9,8 @@ from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, load
 from sottovoce.learners import Message
-from sottovoce.wire.codec import decode
-from sottovoce.wire.envelope import read_payload
+from sottovoce.net.wire.codec import decode
+from sottovoce.net.wire.envelope import read_payload
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 

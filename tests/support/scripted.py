@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sottovoce.transport import Listener, Peer, Receive
-from sottovoce.wire import Receipt, encode_receipt
+from sottovoce.net.transports import Listener, Peer, Receive
+from sottovoce.net.wire import Receipt, encode_receipt
 
 PEER = Peer("p" * 32, "192.0.2.7:7400", "p.fleet.internal")
 APPLIED = encode_receipt(Receipt())
@@ -13,7 +13,7 @@ APPLIED = encode_receipt(Receipt())
 
 @dataclass
 class Scripted:
-    """Transport with prescribed answers, then confirmations; implements sottovoce.transport.Transport."""
+    """Transport with prescribed answers, then confirmations; implements sottovoce.net.transports.Transport."""
 
     script: list[bytes | Exception] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)

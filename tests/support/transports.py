@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sottovoce.agent.wait_status import Waits
 from sottovoce.fleet import Fleet, Identity, Trust, enrol
-from sottovoce.transport import DeliveryFailed, Peer, Transport
-from sottovoce.transport.grpc import GrpcTransport
-from sottovoce.transport.memory import Exchange, MemoryTransport
-from sottovoce.transport.mqtt import Broker, MqttTransport
-from sottovoce.transport.multi_transport import MultiTransport
+from sottovoce.net.transports import DeliveryFailed, Peer, Transport
+from sottovoce.net.transports.grpc import GrpcTransport
+from sottovoce.net.transports.memory import Exchange, MemoryTransport
+from sottovoce.net.transports.mqtt import Broker, MqttTransport
+from sottovoce.net.transports.multi_transport import MultiTransport
 
 from tests.support.devices import free_port
 

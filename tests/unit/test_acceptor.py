@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sottovoce import listening
-from sottovoce.listening import Acceptor
+from sottovoce.net import listening
+from sottovoce.net.listening import Acceptor
 
 from tests.support.waiting import TIMEOUT
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.faults import Fault
 from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
-from sottovoce.observe.request_server import RequestServer
+from sottovoce.net.request_server import RequestServer
 from sottovoce.storage.durable import is_read_only
 
 if TYPE_CHECKING:

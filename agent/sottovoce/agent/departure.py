@@ -16,7 +16,7 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.errors import MessageRefused
-from sottovoce.transport import DeliveryFailed
+from sottovoce.net.transports import DeliveryFailed
 
 _log = logging.getLogger(__name__)
 LEAVE_SECONDS = 30.0

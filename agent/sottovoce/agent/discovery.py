@@ -18,8 +18,8 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, NetworkError
 from sottovoce.fleet import Identity
-from sottovoce.observe import RateLimitedLog
-from sottovoce.transport import Transport
+from sottovoce.net.transports import Transport
+from sottovoce.ops import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 _QUERY_SECONDS = 20.0

@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.errors import MessageRefused
-from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.wire.version_offer import VersionOffer
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.net.wire.version_offer import VersionOffer
 
 Document = TypeVar("Document")
 _MAX_REMEMBERED = 256  # peers whose versions are remembered

@@ -36,7 +36,7 @@ from sottovoce.fleet.files import replace
 from sottovoce.fleet.invitation import Seeds, Token
 from sottovoce.fleet.keys import encode_private_key
 from sottovoce.fleet.request import read_request
-from sottovoce.listening import split_address
+from sottovoce.net.listening import split_address
 
 INVITATIONS = "invitations"
 _REQUEST_SECONDS = 10.0

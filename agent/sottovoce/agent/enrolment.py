@@ -10,7 +10,7 @@ from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.fleet import Identity
 from sottovoce.fleet.invitation import Seeds, Token
 from sottovoce.fleet.names import enroller_dns_name
-from sottovoce.listening import split_address
+from sottovoce.net.listening import split_address
 
 MAX_BYTES = 64 * 2**10
 _TIMEOUT_SECONDS = 20.0

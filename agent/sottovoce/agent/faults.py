@@ -16,7 +16,7 @@ from typing import Any
 
 from sottovoce.agent.notify import is_supervised, notify_manager
 from sottovoce.errors import ClockError, DiskReadOnly, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
-from sottovoce.observe import RateLimitedLog
+from sottovoce.ops import RateLimitedLog
 from sottovoce.storage.durable import is_read_only, sqlite_code
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from sottovoce.agent.quota import Quota
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Reply
-from sottovoce.wire import Receipt, VerifiedMessage, decode, encode
+from sottovoce.net.wire import Receipt, VerifiedMessage, decode, encode
 
 
 class Inbox:

@@ -20,10 +20,10 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry, abbreviate
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Identity, peer_dns_name
-from sottovoce.observe import Counters
-from sottovoce.transport import Peer, Transport
+from sottovoce.net.transports import Peer, Transport
+from sottovoce.net.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
+from sottovoce.ops import Counters
 from sottovoce.vault import LedgerPosition, VaultInterface
-from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 
 T = TypeVar("T")
 _LIFE_BYTES = 16

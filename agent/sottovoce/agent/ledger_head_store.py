@@ -11,9 +11,9 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from sottovoce.errors import DataError, MessageRefused
+from sottovoce.net.wire import SignedHead
 from sottovoce.storage.durable import is_disk_error
 from sottovoce.storage.schema import Schema
-from sottovoce.wire import SignedHead
 
 NAME = "heads.db"
 MAX_HEADS = 4096

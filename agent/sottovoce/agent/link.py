@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.observe import Counters, RateLimitedLog
-from sottovoce.transport import DeliveryFailed, Peer, Transport
-from sottovoce.wire import Receipt, SignedHead, append_heads, decode_receipt
+from sottovoce.net.transports import DeliveryFailed, Peer, Transport
+from sottovoce.net.wire import Receipt, SignedHead, append_heads, decode_receipt
+from sottovoce.ops import Counters, RateLimitedLog
 
 _log = logging.getLogger(__name__)
 _HEAD_CHECK_SECONDS = 30.0

@@ -1,4 +1,4 @@
-"""Current values of an agent's metrics, collected on request; see sottovoce.observe.metrics for their names."""
+"""Current values of an agent's metrics, collected on request; see sottovoce.ops.metrics for their names."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.status import StatusSource
 from sottovoce.agent.wait_status import Waits
 from sottovoce.fleet.renewal import renewal_time
-from sottovoce.observe.machine import ProcessMeasurements
+from sottovoce.ops.machine import ProcessMeasurements
 
 Values = dict[str, float | Mapping[str, float] | None]
 
@@ -32,7 +32,7 @@ RECORD_REASONS = ("certificate", "fleet", "record", "revoked", "sender", "signat
 """Reasons why an agent may refuse another device's record when a peer forwards it."""
 
 CAUSES = ("busy", "other", "refused", "rejected", "timeout", "tls", "unreachable")
-"""Causes of a failed attempt to reach a peer; see sottovoce.transport.DeliveryFailed."""
+"""Causes of a failed attempt to reach a peer; see sottovoce.net.transports.DeliveryFailed."""
 
 OUTCOMES = ("answered", "failed", "received", "sent")
 _UNPUBLISHED = "vault"
@@ -45,7 +45,7 @@ def transport_problems(agent: StatusSource) -> dict[str, str]:
 
 
 def agent_values(agent: StatusSource, measurements: ProcessMeasurements | None) -> Values:
-    """Return the current metrics of an agent; see sottovoce.observe.metrics."""
+    """Return the current metrics of an agent; see sottovoce.ops.metrics."""
     return {
         **fault_values(None),
         **_learning_values(agent),

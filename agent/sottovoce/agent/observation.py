@@ -18,9 +18,10 @@ from sottovoce.agent.metric_values import Values, agent_values, fault_values, tr
 from sottovoce.agent.status import StatusSource
 from sottovoce.errors import ConfigError
 from sottovoce.fleet import Trust
-from sottovoce.observe.health import health
-from sottovoce.observe.machine import measure_machine
-from sottovoce.observe.page_server import Page, PageServer
+from sottovoce.net.page_server import PageServer
+from sottovoce.ops.health import health
+from sottovoce.ops.machine import measure_machine
+from sottovoce.ops.page import Page
 
 _CORE_SECONDS = 5.0
 _CACHE_SECONDS = 1.0
@@ -98,7 +99,7 @@ async def _serve_pages(
     ready: Callable[[], Awaitable[dict[str, str]]],
 ) -> AsyncIterator[None]:
     try:
-        from sottovoce.observe.metrics import page
+        from sottovoce.ops.metrics import page
     except ModuleNotFoundError as error:
         raise ConfigError(
             "observe.metrics requires the package prometheus-client; install sottovoce[metrics], or remove the key"

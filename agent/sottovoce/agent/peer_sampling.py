@@ -26,9 +26,9 @@ from sottovoce_bootstrap import (
 from sottovoce.agent.discovery import Discovery
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.observe import Counters, RateLimitedLog
-from sottovoce.transport import DeliveryFailed, Peer, Transport
-from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
+from sottovoce.net.transports import DeliveryFailed, Peer, Transport
+from sottovoce.net.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
+from sottovoce.ops import Counters, RateLimitedLog
 
 _log = logging.getLogger(__name__)
 _WAIT = "membership"

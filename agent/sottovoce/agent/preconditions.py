@@ -8,7 +8,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError, DataError, IdentityError
 from sottovoce.fleet import Identity
-from sottovoce.wire import MAX_PARAMETERS
+from sottovoce.net.wire import MAX_PARAMETERS
 
 _LONGEST_SOCKET_PATH = 100
 

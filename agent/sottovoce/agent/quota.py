@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sottovoce.errors import MessageRefused
-from sottovoce.observe import Counters, RateLimitedLog
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.ops import Counters, RateLimitedLog
 
 _log = logging.getLogger(__name__)
 _MAX_PEERS = 1024

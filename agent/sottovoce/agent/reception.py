@@ -15,9 +15,9 @@ from sottovoce.agent.roll_call import ROLL_CALL, RollCall
 from sottovoce.agent.tasks import TASK, Tasks
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.fleet import Trust
-from sottovoce.observe import Counters
-from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_receipt, unseal
-from sottovoce.wire.revocation import REVOCATIONS
+from sottovoce.net.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_receipt, unseal
+from sottovoce.net.wire.revocation import REVOCATIONS
+from sottovoce.ops import Counters
 
 _CURRENT_TYPES = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
 """Payload types that are sealed when they are sent. A share, however, may have been sealed under an earlier task."""
@@ -68,7 +68,7 @@ class Reception:
         self._refusals = Refusals(counters)
 
     async def receive(self, sender: str, raw: bytes | None) -> bytes:
-        """Handle a message and return the answer; see sottovoce.transport.Receive."""
+        """Handle a message and return the answer; see sottovoce.net.transports.Receive."""
         envelope = None
         try:
             envelope = self._open_envelope(sender, raw)

@@ -20,8 +20,8 @@ from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.fleet import Identity, Trust, load
 from sottovoce.fleet.authority import FleetAuthority
 from sottovoce.fleet.identity import IDENTITY
-from sottovoce.transport import Peer
-from sottovoce.wire.revocation import (
+from sottovoce.net.transports import Peer
+from sottovoce.net.wire.revocation import (
     REVOCATIONS,
     RevocationList,
     Revocations,

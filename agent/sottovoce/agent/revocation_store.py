@@ -13,7 +13,7 @@ from sottovoce.fleet.authority import Authority
 from sottovoce.fleet.files import read, replace
 from sottovoce.fleet.fleet_keys import KeyChange, encode_changes
 from sottovoce.fleet.identity import FLEET_KEYS
-from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
+from sottovoce.net.wire.revocation import RevocationList, decode_list, encode_list
 
 NAME = "revoked"
 

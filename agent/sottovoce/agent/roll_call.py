@@ -11,7 +11,7 @@ from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.link import Link
 from sottovoce.agent.tasks import Tasks
 from sottovoce.errors import MessageRefused
-from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.net.transports import DeliveryFailed, Peer
 
 ROLL_CALL = "roll-call/1"
 

@@ -13,7 +13,7 @@ matter how large the fleet is.
 from dataclasses import dataclass, field
 
 from sottovoce.errors import LedgerError
-from sottovoce.wire import SignedHead
+from sottovoce.net.wire import SignedHead
 
 _REMEDY = (
     "Nothing more will be released. Stop every other device that has these keys, and restore this device's "

@@ -21,7 +21,7 @@ from sottovoce.fleet.files import make_private_directory, read, read_private, wr
 from sottovoce.fleet.fleet_keys import MAX_CHANGES, Anchors, KeyChange, decode_changes, encode_changes
 from sottovoce.fleet.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, fleet_authority
 from sottovoce.fleet.keys import decode_tls_key, encode_private_key
-from sottovoce.wire.revocation import RevocationList, encode_list
+from sottovoce.net.wire.revocation import RevocationList, encode_list
 
 
 def rotate(directory: Path, accept: int) -> Fleet:

@@ -45,11 +45,11 @@ from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.fleet import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
-from sottovoce.observe import Counters, RateLimitedLog
-from sottovoce.observe.machine import written_bytes
-from sottovoce.transport import Peer, Transport
+from sottovoce.net.transports import Peer, Transport
+from sottovoce.net.wire import read_task_digest
+from sottovoce.ops import Counters, RateLimitedLog
+from sottovoce.ops.machine import written_bytes
 from sottovoce.vault import Spending, VaultInterface
-from sottovoce.wire import read_task_digest
 
 if TYPE_CHECKING:  # imported late: only learners that use published records have a book
     from sottovoce.agent.record_book import RecordStore

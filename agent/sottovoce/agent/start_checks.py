@@ -20,7 +20,7 @@ from sottovoce.data import load
 from sottovoce.errors import NetworkError, SottovoceError
 from sottovoce.fleet import load as load_identity
 from sottovoce.fleet.identity import IDENTITY
-from sottovoce.listening import find_listening_error, make_listening_error
+from sottovoce.net.listening import find_listening_error, make_listening_error
 
 _STATUS_SECONDS = 2.0
 

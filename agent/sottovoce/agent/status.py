@@ -20,9 +20,9 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Identity
 from sottovoce.fleet.renewal import renewal_time
-from sottovoce.observe import Counters
-from sottovoce.observe.machine import resident_bytes
-from sottovoce.transport import Transport
+from sottovoce.net.transports import Transport
+from sottovoce.ops import Counters
+from sottovoce.ops.machine import resident_bytes
 from sottovoce.vault import LimitSpending, PeriodSpending, Spending, VaultInterface
 
 SCHEMA = "sottovoce.status/1"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sottovoce.agent.wait_status import Waits
-from sottovoce.observe import RateLimitedLog
+from sottovoce.ops import RateLimitedLog
 
 
 class Timers:

@@ -13,14 +13,14 @@ from sottovoce.config.transport import OWN
 from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.fleet import Trust
 from sottovoce.fleet.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
-from sottovoce.observe import Counters
+from sottovoce.net.transports import Transport
+from sottovoce.net.transports.multi_transport import MultiTransport
+from sottovoce.ops import Counters
 from sottovoce.plugins import TRANSPORT, Plugin, find, load
-from sottovoce.transport import Transport
-from sottovoce.transport.multi_transport import MultiTransport
 
 if TYPE_CHECKING:  # imported late: saves memory in a device without a broker
-    from sottovoce.transport.mqtt import Broker
-    from sottovoce.transport.plugin import TransportPlugin
+    from sottovoce.net.transports.mqtt import Broker
+    from sottovoce.net.transports.plugin import TransportPlugin
 
 
 def make_transport(
@@ -49,12 +49,12 @@ def make_transport(
 
     def make_single_transport(name: str) -> Transport:
         if name == "grpc":
-            from sottovoce.transport.grpc import GrpcTransport
+            from sottovoce.net.transports.grpc import GrpcTransport
 
             return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
         if name in config.transport.plugins:
             return _make_plugin_transport(name, config, trust, directory)
-        from sottovoce.transport.mqtt import MqttTransport
+        from sottovoce.net.transports.mqtt import MqttTransport
 
         broker = _make_broker(config.transport.mqtt, directory, config.transport.backoff_max)
         return MqttTransport(
@@ -91,7 +91,7 @@ def check_transports(config: AgentConfig) -> None:
 
 
 def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
-    from sottovoce.transport.plugin import TransportPlugin
+    from sottovoce.net.transports.plugin import TransportPlugin
 
     plugin = find(TRANSPORT, name, OWN)
     if plugin is None:
@@ -103,8 +103,8 @@ def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
 
 def _make_plugin_transport(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
     """Return a transport provided by another package."""
-    from sottovoce.transport.guarded_transport import GuardedTransport
-    from sottovoce.transport.plugin import TransportContext
+    from sottovoce.net.transports.guarded_transport import GuardedTransport
+    from sottovoce.net.transports.plugin import TransportContext
 
     plugin, implementation = _load_plugin(name)
     files = directory / TLS_CERTIFICATE, directory / TLS_KEY
@@ -113,7 +113,7 @@ def _make_plugin_transport(name: str, config: AgentConfig, trust: Trust, directo
 
 
 def _make_broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":
-    from sottovoce.transport.mqtt import Broker
+    from sottovoce.net.transports.mqtt import Broker
 
     host, port = section.address
     file = section.password_file

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import MessageRefused
-from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.vault import VaultInterface, Witness
 
 WITNESSES = 8

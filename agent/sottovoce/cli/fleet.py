@@ -32,7 +32,7 @@ def broker(
 ) -> None:
     """Write the configuration of a hardened Mosquitto broker: certificate, listener, access rules."""
     from sottovoce.fleet import open_fleet
-    from sottovoce.transport.mosquitto import write_broker
+    from sottovoce.net.transports.mosquitto import write_broker
 
     configuration = write_broker(open_fleet(fleet), out, host, port=port, user=user, home=home)
     typer.echo(

@@ -87,7 +87,7 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
     from sottovoce.agent.revocation_store import NAME, revoke
     from sottovoce.fleet import open_fleet
     from sottovoce.fleet.files import check_new, write_new
-    from sottovoce.wire.revocation import encode_list
+    from sottovoce.net.wire.revocation import encode_list
 
     check_new([] if out is None else [out])
     try:

@@ -55,8 +55,8 @@ def _probe_peers(state: Path, fleet: dict[str, Any]) -> dict[str, str | None]:
     from sottovoce.doctor.network import device_credentials as credentials
     from sottovoce.doctor.network import find_connection_error, run_with_deadline
     from sottovoce.fleet import peer_dns_name
-    from sottovoce.listening import split_address
-    from sottovoce.transport import is_direct
+    from sottovoce.net.listening import split_address
+    from sottovoce.net.transports import is_direct
 
     addresses: dict[str, str] = {}
     for device in fleet["devices"]:

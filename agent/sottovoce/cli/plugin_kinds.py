@@ -7,6 +7,7 @@ from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.data.spec import KINDS as DATA_KINDS
 from sottovoce.data.spec import DataKind
 from sottovoce.errors import PluginError
+from sottovoce.net.transports.plugin import TransportPlugin
 from sottovoce.perturbation import RESERVED_NAMES as MECHANISMS
 from sottovoce.perturbation import RecordMechanismPlugin
 from sottovoce.plugins import (
@@ -22,7 +23,6 @@ from sottovoce.plugins import (
     load,
 )
 from sottovoce.registry import Algorithm, loaded_algorithms
-from sottovoce.transport.plugin import TransportPlugin
 
 _BUILT_IN: dict[str, tuple[type, Container[str]]] = {
     LEARNER: (Algorithm, loaded_algorithms()),

@@ -32,7 +32,7 @@ def run_vault(config: Path) -> int:
 def _run_service(config: Path, serve: "Callable[[AgentConfig], int]") -> int:
     from sottovoce.agent.faults import report_faults
     from sottovoce.config import load
-    from sottovoce.observe import log_to_stderr
+    from sottovoce.ops import log_to_stderr
 
     faulthandler.enable(_STANDARD_ERROR)  # the log shows where a library aborts if memory runs out
     with report_faults():

@@ -20,8 +20,8 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ConfigError, ExitCode, IdentityError
 from sottovoce.fleet import Identity, load, peer_dns_name
 from sottovoce.fleet.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
-from sottovoce.listening import find_listening_error, make_listening_error, split_address
-from sottovoce.transport import is_direct
+from sottovoce.net.listening import find_listening_error, make_listening_error, split_address
+from sottovoce.net.transports import is_direct
 
 
 def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:

@@ -14,8 +14,8 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Parcel
 from sottovoce.errors import InternalError
 from sottovoce.learners import Ask, Learner, Message, SetTimer
+from sottovoce.net.wire import decode, encode
 from sottovoce.vault import Vault
-from sottovoce.wire import decode, encode
 
 from sottovoce_lab.testbed.memory_store import MemoryStore
 

@@ -10,7 +10,7 @@ from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, rounded_share
 from sottovoce.algorithms.steps.public.descent import UNIT, round_and_clip
 from sottovoce.kernels.gossip_rules import RULES
-from sottovoce.wire.packed import pack
+from sottovoce.net.wire.packed import pack
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.fleet_meter import Meter, Spread

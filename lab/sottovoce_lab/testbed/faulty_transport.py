@@ -5,7 +5,7 @@ import contextlib
 import random
 from dataclasses import dataclass
 
-from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive, Transport
+from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive, Transport
 
 from sottovoce_lab.simulator import Faults
 
@@ -22,7 +22,7 @@ class Reachability:
 
 
 class FaultyTransport:
-    """A transport that injects faults. Implements sottovoce.transport.Transport.
+    """A transport that injects faults. Implements sottovoce.net.transports.Transport.
 
     Args:
         inner: the transport that delivers the messages that are not lost.

@@ -33,7 +33,7 @@ _PRELOADED = (
     "sottovoce.algorithms.push_sum.parts",
     "sottovoce.algorithms.push_sum.published_terms",
     "sottovoce.data.npz",
-    "sottovoce.transport.grpc",
+    "sottovoce.net.transports.grpc",
     "sottovoce.vault.published_gaussian",
     "sottovoce.vault.numbering",
     "sottovoce.vault.terms.gradients",

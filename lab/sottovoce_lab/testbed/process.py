@@ -18,7 +18,7 @@ from sottovoce.algorithms.family import required_budget
 from sottovoce.cli.outcome import run_to_exit_code
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError, ExitCode
-from sottovoce.observe import log_to_stderr
+from sottovoce.ops import log_to_stderr
 
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reachability

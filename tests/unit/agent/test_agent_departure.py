@@ -13,7 +13,7 @@ from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
-from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 SCHEDULE = Schedule(

@@ -12,9 +12,9 @@ from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.observe import Counters
-from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.wire import Receipt, SignedHead, append_heads, encode_receipt
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.net.wire import Receipt, SignedHead, append_heads, encode_receipt
+from sottovoce.ops import Counters
 
 from tests.support.scripted import APPLIED, PEER, Scripted
 from tests.support.waiting import TIMEOUT
@@ -169,7 +169,7 @@ async def test_a_retry_sends_the_same_bytes_until_one_arrives() -> None:
 async def test_each_cause_is_logged_once_a_minute_however_often_it_occurs(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.observe.logs.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.ops.logs.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(*[failure()] * 20, *[failure("tls")] * 20)
     with caplog.at_level(logging.WARNING, logger="sottovoce"):
         async with bench.running():

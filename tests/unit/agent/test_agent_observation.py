@@ -13,7 +13,7 @@ from sottovoce.agent.observation import ObservedAgent, can_publish_machine, core
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import ObserveSection
 from sottovoce.errors import ConfigError
-from sottovoce.transport import Listener
+from sottovoce.net.transports import Listener
 
 ID = "a" * 32
 
@@ -87,7 +87,7 @@ def test_a_device_is_not_ready_without_identity_or_vault() -> None:
 async def test_without_the_metrics_package_nothing_starts_and_the_remedy_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, "sottovoce.observe.metrics", raising=False)
+    monkeypatch.delitem(sys.modules, "sottovoce.ops.metrics", raising=False)
     monkeypatch.setitem(sys.modules, "prometheus_client.exposition", None)
     with pytest.raises(ConfigError, match=r"install sottovoce\[metrics\], or remove the key"):
         async with serve_observation(agent()):

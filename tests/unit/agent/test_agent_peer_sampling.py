@@ -7,8 +7,8 @@ from unittest.mock import MagicMock
 
 import pytest
 from sottovoce.agent.peer_sampling import PeerSampler
-from sottovoce.observe import Counters
-from sottovoce.transport import DeliveryFailed
+from sottovoce.net.transports import DeliveryFailed
+from sottovoce.ops import Counters
 
 GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
 

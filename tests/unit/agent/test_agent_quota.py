@@ -3,7 +3,7 @@
 import pytest
 from sottovoce.agent.quota import _LIMITS, _MAX_PEERS, Quota
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
 
 PERIOD = 10.0
 SHARES = int(_LIMITS["shares"].capacity)

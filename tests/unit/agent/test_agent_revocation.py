@@ -11,11 +11,11 @@ from sottovoce.agent.revocation_store import load_revocation_list, revoke, store
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.fleet import Fleet, Identity, Trust, enrol
-from sottovoce.observe import Counters
-from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.wire import unseal
-from sottovoce.wire.envelope import seal
-from sottovoce.wire.revocation import RevocationList, Revocations, decode_revocations, encode_revocations
+from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.net.wire import unseal
+from sottovoce.net.wire.envelope import seal
+from sottovoce.net.wire.revocation import RevocationList, Revocations, decode_revocations, encode_revocations
+from sottovoce.ops import Counters
 
 from tests.support.fleets import new_fleet
 

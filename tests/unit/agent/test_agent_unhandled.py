@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from sottovoce.agent import timers
-from sottovoce.observe import RateLimitedLog
+from sottovoce.ops import RateLimitedLog
 
 
 @pytest.fixture

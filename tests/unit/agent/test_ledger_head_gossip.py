@@ -11,8 +11,8 @@ from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import DataError, LedgerError, MessageRefused
 from sottovoce.fleet import Identity, create_fleet, enrol
-from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.wire import Heads, decode_heads, encode_heads
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.net.wire import Heads, decode_heads, encode_heads
 
 from tests.support.heads import Past, head_gossip, make_head, peer_at
 from tests.support.waiting import TIMEOUT

@@ -10,8 +10,8 @@ from msgspec import json
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.roll_call import ROLL_CALL, Condition, RollCall
 from sottovoce.agent.wait_status import Waits
-from sottovoce.observe import Counters
-from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.ops import Counters
 
 DIGEST = bytes(range(32))
 TASK = DIGEST.hex()

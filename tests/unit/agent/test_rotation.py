@@ -22,7 +22,7 @@ from sottovoce.fleet.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, TL
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request, renewal_time
 from sottovoce.fleet.request import read_request
 from sottovoce.fleet.signed_task import SignedTask
-from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
+from sottovoce.net.wire.revocation import RevocationList, decode_list, encode_list
 
 from tests.unit.agent.test_agent_revocation import Node
 

@@ -24,8 +24,8 @@ print(*sys.modules)
 """
 _NOT = (
     "sottovoce.learners",
-    "sottovoce.transport",
-    "sottovoce.wire",
+    "sottovoce.net.transports",
+    "sottovoce.net.wire",
     "sottovoce_bootstrap",
     "grpc",
     "aiomqtt",

@@ -11,7 +11,7 @@ from sottovoce.agent import witness_registry
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
 from sottovoce.fleet import Identity, create_fleet, enrol
-from sottovoce.transport import Peer
+from sottovoce.net.transports import Peer
 from sottovoce.vault import Budget, Ledger, Witness
 
 from tests.support.heads import Past, head_gossip, peer_at

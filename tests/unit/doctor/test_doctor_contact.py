@@ -13,7 +13,7 @@ from sottovoce.doctor.network import broker, find_connection_error, peers, run_w
 from sottovoce.doctor.network import device_credentials as credentials
 from sottovoce.errors import ExitCode
 from sottovoce.fleet import Fleet
-from sottovoce.listening import split_address
+from sottovoce.net.listening import split_address
 
 from tests.support.devices import Device, free_port, identity_files, new_device
 from tests.support.fleets import new_fleet

@@ -6,7 +6,7 @@ import pytest
 from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.network import listening
 from sottovoce.errors import ExitCode
-from sottovoce.listening import find_listening_error, make_listening_error
+from sottovoce.net.listening import find_listening_error, make_listening_error
 
 from tests.support.devices import Device
 from tests.support.patients import make_subject, worst_finding

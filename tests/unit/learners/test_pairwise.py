@@ -24,7 +24,7 @@ from sottovoce.learners import (
     Returned,
     Send,
 )
-from sottovoce.wire import encode
+from sottovoce.net.wire import encode
 
 from tests.unit.learners.support import TICK, release, schedule
 

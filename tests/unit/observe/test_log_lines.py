@@ -6,7 +6,7 @@ import sys
 from io import StringIO
 
 import pytest
-from sottovoce.observe.logs import JsonLines, fields, log_to_stderr
+from sottovoce.ops.logs import JsonLines, fields, log_to_stderr
 
 
 def format_line(level: int, text: str, *values: object, exc_info: object = None) -> dict[str, object]:

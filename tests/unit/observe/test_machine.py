@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.observe.machine import measure_machine, memory_limit_bytes
+from sottovoce.ops.machine import measure_machine, memory_limit_bytes
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import re
 
 from sottovoce.agent.faults import MANUAL_KINDS, TRANSIENT_KINDS
 from sottovoce.agent.metric_values import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
-from sottovoce.observe.metrics import CATALOGUE
+from sottovoce.ops.metrics import CATALOGUE
 
 from tests.support.sources import ROOT
 

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sottovoce.errors import InternalError
-from sottovoce.observe.metrics import OTHER, Values, limit_labels, page
+from sottovoce.ops.metrics import OTHER, Values, limit_labels, page
 
 
 def read_samples(values: Values) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.observe import page_server as module
-from sottovoce.observe.health import health
-from sottovoce.observe.page_server import Page, PageServer, text_page
-from sottovoce.observe.request_server import MAX_CONNECTIONS
+from sottovoce.net import page_server as module
+from sottovoce.net.page_server import PageServer
+from sottovoce.net.request_server import MAX_CONNECTIONS
+from sottovoce.ops.health import health
+from sottovoce.ops.page import Page, text_page
 
 from tests.support.devices import free_port
 from tests.support.waiting import until

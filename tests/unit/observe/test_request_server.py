@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from sottovoce.observe import request_server as module
-from sottovoce.observe.request_server import MAX_CONNECTIONS, RequestServer
+from sottovoce.net import request_server as module
+from sottovoce.net.request_server import MAX_CONNECTIONS, RequestServer
 
 from tests.support.waiting import TIMEOUT, until
 

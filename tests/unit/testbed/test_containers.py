@@ -10,7 +10,7 @@ from sottovoce.agent.assemble import Variant
 from sottovoce.config import load
 from sottovoce.errors import ExitCode, IdentityError, NetworkError, UsageError
 from sottovoce.fleet.invitation import read_bundle
-from sottovoce.transport.memory import Exchange, MemoryTransport
+from sottovoce.net.transports.memory import Exchange, MemoryTransport
 from sottovoce_lab.testbed.containers import __main__ as parts
 from sottovoce_lab.testbed.containers.device import build_variant, join_and_configure
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet

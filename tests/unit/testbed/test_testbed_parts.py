@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import process
@@ -26,7 +26,7 @@ PEER = Peer("p" * 32, "127.0.0.1:1", "p.fleet.internal")
 
 @dataclass
 class Counting:
-    """A transport that delivers everything; implements sottovoce.transport.Transport."""
+    """A transport that delivers everything; implements sottovoce.net.transports.Transport."""
 
     sent: list[bytes] = field(default_factory=list)
     meanwhile: Callable[[], None] = lambda: None

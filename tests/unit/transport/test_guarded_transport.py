@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import PluginError
+from sottovoce.net.transports import guarded_transport
+from sottovoce.net.transports.guarded_transport import GuardedTransport
+from sottovoce.net.transports.transport import DeliveryFailed, Listener, Peer
 from sottovoce.plugins import TRANSPORT, Plugin
-from sottovoce.transport import guarded_transport
-from sottovoce.transport.guarded_transport import GuardedTransport
-from sottovoce.transport.transport import DeliveryFailed, Listener, Peer
 
 _PLUGIN = Plugin(TRANSPORT, "radio", "elsewhere:TRANSPORT", "elsewhere 1")
 _PEER = Peer("b" * 32, "radio://b", "b")

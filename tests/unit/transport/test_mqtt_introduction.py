@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Fleet, Identity, Trust, enrol
-from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, VerifiedIntroduction, introduction, read_claim
-from sottovoce.transport.mqtt.presence import IntroductionVerifier
+from sottovoce.net.transports.mqtt.introduction import (
+    MAX_INTRODUCTION_BYTES,
+    VerifiedIntroduction,
+    introduction,
+    read_claim,
+)
+from sottovoce.net.transports.mqtt.presence import IntroductionVerifier
 
 from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_in
 from tests.support.introductions import a_key, alter_introduction, make_introduction

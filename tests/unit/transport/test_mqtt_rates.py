@@ -4,9 +4,9 @@ import asyncio
 import logging
 
 import pytest
-from sottovoce.transport import DeliveryFailed
-from sottovoce.transport.mqtt import transport
-from sottovoce.transport.mqtt.secrecy import SessionKey
+from sottovoce.net.transports import DeliveryFailed
+from sottovoce.net.transports.mqtt import transport
+from sottovoce.net.transports.mqtt.secrecy import SessionKey
 
 from tests.support.introductions import make_introduction
 from tests.support.mailbox import NewDevice, alter_frame, exchange, inbox, send_and_wait

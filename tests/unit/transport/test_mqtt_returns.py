@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from sottovoce.transport import DeliveryFailed
-from sottovoce.transport.mqtt import transport
+from sottovoce.net.transports import DeliveryFailed
+from sottovoce.net.transports.mqtt import transport
 
 from tests.support.mailbox import NewDevice, Post, exchange, send_and_wait
 from tests.support.waiting import TIMEOUT

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sottovoce.errors import MessageRefused
-from sottovoce.transport.mqtt.secrecy import Channel, SessionKey
+from sottovoce.net.transports.mqtt.secrecy import Channel, SessionKey
 
 WINDOW = 1024
 

@@ -1,7 +1,7 @@
 """Topics: what they reveal, and what they must not contain."""
 
 import pytest
-from sottovoce.transport.mqtt.topics import Topics
+from sottovoce.net.transports.mqtt.topics import Topics
 
 A, B = "a" * 32, "b" * 32
 TOPICS = Topics("hill-street", A)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.transport import multi_transport as module
-from sottovoce.transport.multi_transport import MultiTransport
-from sottovoce.wire import SplitMessage
-from sottovoce.wire.v1.parts_pb2 import PartReceipt
+from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.net.transports import multi_transport as module
+from sottovoce.net.transports.multi_transport import MultiTransport
+from sottovoce.net.wire import SplitMessage
+from sottovoce.net.wire.v1.parts_pb2 import PartReceipt
 
 ANSWER = b"answer"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from sottovoce.transport import front
-from sottovoce.transport.front import ConnectionGate
+from sottovoce.net.transports import front
+from sottovoce.net.transports.front import ConnectionGate
 
 from tests.support.waiting import TIMEOUT
 

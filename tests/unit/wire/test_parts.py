@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.wire import Assembly, SplitMessage, decode_part, is_part
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
-from sottovoce.wire.v1.parts_pb2 import Part, PartReceipt
+from sottovoce.net.wire import Assembly, SplitMessage, decode_part, is_part
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.net.wire.v1.parts_pb2 import Part, PartReceipt
 
 MESSAGE = bytes(range(250)) * 3
 

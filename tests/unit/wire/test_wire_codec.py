@@ -4,9 +4,9 @@ from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumSha
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.fleet import Identity
-from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, encode_receipt, seal
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
-from sottovoce.wire.v1 import envelope_pb2
+from sottovoce.net.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, encode_receipt, seal
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
+from sottovoce.net.wire.v1 import envelope_pb2
 
 from tests.support.messages import as_push_sum_share
 

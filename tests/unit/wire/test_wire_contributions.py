@@ -9,9 +9,9 @@ from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.wire import decode, encode
-from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
-from sottovoce.wire.v1 import contributions_pb2, state_pb2
+from sottovoce.net.wire import decode, encode
+from sottovoce.net.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
+from sottovoce.net.wire.v1 import contributions_pb2, state_pb2
 
 from tests.unit.learners.support import Stamp, schedule
 

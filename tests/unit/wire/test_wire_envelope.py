@@ -4,9 +4,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.fleet import Identity, node_id
-from sottovoce.wire import VerifiedMessage, append_heads, seal, unseal
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
-from sottovoce.wire.v1.envelope_pb2 import Envelope
+from sottovoce.net.wire import VerifiedMessage, append_heads, seal, unseal
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.net.wire.v1.envelope_pb2 import Envelope
 
 Devices = tuple[Identity, Identity]
 TASK = bytes(range(32))

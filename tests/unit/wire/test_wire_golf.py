@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.learners import Holding, Perturbation, PublishedRecord
-from sottovoce.wire import decode, encode
-from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_RECORDS
-from sottovoce.wire.v1 import golf_pb2
+from sottovoce.net.wire import decode, encode
+from sottovoce.net.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_RECORDS
+from sottovoce.net.wire.v1 import golf_pb2
 
 TYPE = "golf-message/1"
 

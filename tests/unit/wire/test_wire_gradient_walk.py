@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.wire import MAX_PARAMETERS, decode, encode
-from sottovoce.wire.v1 import gradient_walk_pb2
+from sottovoce.net.wire import MAX_PARAMETERS, decode, encode
+from sottovoce.net.wire.v1 import gradient_walk_pb2
 
 TYPE = "gradient-walk-message/1"
 

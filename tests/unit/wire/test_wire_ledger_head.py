@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Identity
-from sottovoce.wire import Heads, SignedHead, decode_heads, encode_heads
-from sottovoce.wire.v1.ledger_head_pb2 import LedgerHead, LedgerHeads
+from sottovoce.net.wire import Heads, SignedHead, decode_heads, encode_heads
+from sottovoce.net.wire.v1.ledger_head_pb2 import LedgerHead, LedgerHeads
 
 Devices = tuple[Identity, Identity]
 LARGEST = 2**63 - 1

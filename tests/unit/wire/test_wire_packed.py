@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import MAX_PARAMETERS
-from sottovoce.wire.packed import PackedIntegers, pack, unpack
+from sottovoce.net.wire.arrays import MAX_PARAMETERS
+from sottovoce.net.wire.packed import PackedIntegers, pack, unpack
 
 LARGEST = 2**60
 

@@ -13,8 +13,8 @@ from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.wire import Receipt, decode, decode_receipt, encode, encode_receipt
-from sottovoce.wire.v1 import pairwise_pb2
+from sottovoce.net.wire import Receipt, decode, decode_receipt, encode, encode_receipt
+from sottovoce.net.wire.v1 import pairwise_pb2
 
 from tests.unit.learners.support import schedule
 

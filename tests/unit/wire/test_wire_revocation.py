@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.fleet import Fleet, enrol
-from sottovoce.wire.revocation import (
+from sottovoce.net.wire.revocation import (
     MAX_LIST_BYTES,
     MAX_REVOKED,
     RevocationList,

@@ -15,8 +15,8 @@ from sottovoce.algorithms.shared_model.public.messages import (
 )
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.learners import Message
-from sottovoce.wire import MAX_PARAMETERS, decode, encode
-from sottovoce.wire.v1 import shared_model_pb2
+from sottovoce.net.wire import MAX_PARAMETERS, decode, encode
+from sottovoce.net.wire.v1 import shared_model_pb2
 
 TYPE = "shared-model-message/1"
 heads = st.builds(Head, st.integers(0, MAX_STEP), st.text(max_size=64))

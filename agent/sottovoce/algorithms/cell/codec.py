@@ -7,8 +7,8 @@ from sottovoce.algorithms.cell.public.messages import CellMessage, decode_conten
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import MAX_ENVELOPE_BYTES
-from sottovoce.wire.v1 import secure_sum_pb2
+from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.net.wire.v1 import secure_sum_pb2
 
 _MAX = MAX_ENVELOPE_BYTES - 64 * 2**10
 

@@ -7,9 +7,9 @@ from sottovoce.algorithms.contributions.public.state import Contribution, Contri
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
-from sottovoce.wire.packed import read_numbers, write_numbers
-from sottovoce.wire.v1 import contributions_pb2
+from sottovoce.net.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
+from sottovoce.net.wire.packed import read_numbers, write_numbers
+from sottovoce.net.wire.v1 import contributions_pb2
 
 _MAX_STEPS = 2**62
 _MAX_CONTRIBUTIONS = 1024 + 1  # the largest number of contributors that can be configured, plus the sender

@@ -5,9 +5,9 @@ from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.state_codec import saved_model
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published_records import Holding
-from sottovoce.wire.arrays import MAX, check_model, from_float32, to_float32
-from sottovoce.wire.published import from_wire, to_wire
-from sottovoce.wire.v1 import golf_pb2
+from sottovoce.net.wire.arrays import MAX, check_model, from_float32, to_float32
+from sottovoce.net.wire.published import from_wire, to_wire
+from sottovoce.net.wire.v1 import golf_pb2
 
 
 def to_bytes(message: GolfMessage) -> bytes:

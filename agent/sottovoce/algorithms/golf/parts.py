@@ -71,7 +71,7 @@ def _build_push_sum_parts(config: AgentConfig, learner: GolfSettings, model: One
 
     def check() -> None:
         from sottovoce.algorithms.golf.public.moments import PackedMoments
-        from sottovoce.wire.arrays import MAX_PARAMETERS
+        from sottovoce.net.wire.arrays import MAX_PARAMETERS
 
         size = PackedMoments(perturbed, max_records).size
         if size > MAX_PARAMETERS:

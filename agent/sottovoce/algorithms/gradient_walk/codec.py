@@ -3,8 +3,8 @@
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkState, Walk
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.algorithms.state_codec import saved_model
-from sottovoce.wire.arrays import check_model, from_float32, to_float32
-from sottovoce.wire.v1 import gradient_walk_pb2
+from sottovoce.net.wire.arrays import check_model, from_float32, to_float32
+from sottovoce.net.wire.v1 import gradient_walk_pb2
 
 
 def to_bytes(message: GradientWalkMessage) -> bytes:

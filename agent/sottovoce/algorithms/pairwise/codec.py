@@ -13,8 +13,8 @@ from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Prop
 from sottovoce.algorithms.steps.mixing_state import check_numerator, decode_state, encode_state
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import read_numbers, write_numbers
-from sottovoce.wire.v1 import pairwise_pb2
+from sottovoce.net.wire.packed import read_numbers, write_numbers
+from sottovoce.net.wire.v1 import pairwise_pb2
 
 _MAX_PARTS = 2**32 - 1
 

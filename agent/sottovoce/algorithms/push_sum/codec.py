@@ -4,8 +4,8 @@ from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.mixing_state import check_numerator, decode_state, encode_state, read_numerator
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import write_numbers
-from sottovoce.wire.v1 import envelope_pb2
+from sottovoce.net.wire.packed import write_numbers
+from sottovoce.net.wire.v1 import envelope_pb2
 
 
 def to_bytes(message: PushSumShare) -> bytes:

@@ -8,8 +8,8 @@ from sottovoce.algorithms.rounds.public import Rounds, RoundsState
 from sottovoce.algorithms.rounds.public.state import MAX_VECTORS, RoundMessage
 from sottovoce.algorithms.state_codec import saved_model
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import MAX, MAX_PARAMETERS, from_float32, to_float32
-from sottovoce.wire.v1 import rounds_pb2
+from sottovoce.net.wire.arrays import MAX, MAX_PARAMETERS, from_float32, to_float32
+from sottovoce.net.wire.v1 import rounds_pb2
 
 _MAX_NEIGHBOURS = 2**20
 _MAX_PHASES = 2**10

@@ -13,8 +13,8 @@ from sottovoce.algorithms.shared_model.public.messages import (
 from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelState, StoredModel
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import check_model, from_float32, to_float32
-from sottovoce.wire.v1 import shared_model_pb2
+from sottovoce.net.wire.arrays import check_model, from_float32, to_float32
+from sottovoce.net.wire.v1 import shared_model_pb2
 
 _LONGEST_NAME = 64
 

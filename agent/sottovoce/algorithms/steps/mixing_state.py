@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import MAX_PARAMETERS
-from sottovoce.wire.packed import read_numbers, write_numbers
-from sottovoce.wire.v1 import envelope_pb2, state_pb2
+from sottovoce.net.wire.arrays import MAX_PARAMETERS
+from sottovoce.net.wire.packed import read_numbers, write_numbers
+from sottovoce.net.wire.v1 import envelope_pb2, state_pb2
 
 Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
 """A message that contains a numerator."""

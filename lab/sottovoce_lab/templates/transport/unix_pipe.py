@@ -6,8 +6,8 @@ import ssl
 from pathlib import Path
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.transport.plugin import TransportContext, TransportPlugin
+from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.net.transports.plugin import TransportContext, TransportPlugin
 
 _LARGEST = 2**18
 

@@ -13,7 +13,7 @@ from sottovoce.agent.join import join_from_bundle
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import ExitCode
-from sottovoce.observe import log_to_stderr
+from sottovoce.ops import log_to_stderr
 
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.containers.places import Place, claim, wait_until_ready

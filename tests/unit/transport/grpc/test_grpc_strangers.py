@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 from sottovoce.fleet import Fleet, enrol
-from sottovoce.transport.grpc import METHOD
+from sottovoce.net.transports.grpc import METHOD
 
 from tests.support.fleets import beginning_tomorrow, validity_ending_in
 from tests.support.grpc_nodes import Node, listening, refused_connections, wait_until

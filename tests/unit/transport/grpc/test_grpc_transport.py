@@ -13,7 +13,7 @@ from sottovoce.errors import DataError, IdentityError, MessageRefused, NetworkEr
 from sottovoce.fleet import Fleet, Identity, Validity, enrol, load
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request
 from sottovoce.fleet.request import read_request
-from sottovoce.transport import Listener
+from sottovoce.net.transports import Listener
 
 from tests.support.grpc_nodes import LIMIT, Node, listening, wait_until
 from tests.support.waiting import TIMEOUT

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sottovoce.fleet import Fleet, Identity, Trust, create_fleet, enrol
 from sottovoce.fleet.identity import TLS_CERTIFICATE, TLS_KEY
-from sottovoce.transport import Peer
-from sottovoce.transport.plugin import TransportContext
+from sottovoce.net.transports import Peer
+from sottovoce.net.transports.plugin import TransportContext
 from unix_pipe import TRANSPORT, UnixPipe
 
 

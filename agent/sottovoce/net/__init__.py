@@ -1,0 +1,1 @@
+"""Networking: listening sockets, transports, and the signed messages that they carry."""

@@ -1,0 +1,297 @@
+"""Transport over gRPC that always uses mutual TLS; it cannot run without keys."""
+
+import asyncio
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import grpc
+import grpc.aio
+
+from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
+from sottovoce.fleet import Trust
+from sottovoce.net.listening import make_listening_error, split_address
+from sottovoce.net.transports.front import ConnectionGate
+from sottovoce.net.transports.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
+
+SERVICE = "sottovoce.v1.Peer"
+METHOD = f"/{SERVICE}/Deliver"
+_MAX_MESSAGE = 4 * 2**20
+_LARGEST = 2**18
+_MAX_CALLS = 16
+_MAX_STREAMS = 4
+_MAX_CALLS_PER_DEVICE = _MAX_STREAMS  # per device, over all its connections: idle calls must not lock out other devices
+_CONNECTION_SECONDS = 300  # maximum age of a connection, because the peer's certificate may no longer be valid
+_CONNECTION_GRACE_SECONDS = 60
+_MAX_CHANNELS = 64  # to the most recently used peers; every connection costs both sides memory
+_HANDSHAKE_SECONDS = 10
+
+_CLOSED = (
+    "the peer closed the connection: it may have rejected this device's certificate (expired or from another fleet), "
+    "or the program listening there is not an agent"
+)
+_CAUSES = {
+    "certificate has expired": (
+        "tls",
+        "the peer's certificate has expired: run `sottovoce fleet renew` on that device",
+    ),
+    "certificate is not yet valid": (
+        "tls",
+        "the peer's certificate is not valid yet: check the clocks of both devices",
+    ),
+    "CERTIFICATE_VERIFY_FAILED": (
+        "tls",
+        "the peer's certificate does not belong to this fleet: check that both devices joined the same fleet",
+    ),
+    "Hostname Verification": (
+        "tls",
+        "another device answered at this address: correct the peer's id or address in [transport]",
+    ),
+    "security handshaker": ("tls", "this device's key and certificate do not match: run `sottovoce fleet join` again"),
+    "WRONG_VERSION_NUMBER": (
+        "rejected",
+        "the program listening there does not use TLS, so it is not an agent: correct the address",
+    ),
+    "RST_STREAM with error code 7": ("busy", "too many calls from this device are in progress"),  # REFUSED_STREAM
+    "Socket closed": ("rejected", _CLOSED),
+    "Connection reset": ("rejected", _CLOSED),
+    "Connection refused": ("unreachable", "nothing listens there: start the agent or correct the address"),
+    "DNS resolution failed": ("unreachable", "the host name cannot be resolved: correct the address"),
+}
+
+
+@dataclass(slots=True)
+class _Channel:
+    """A channel to a peer, and the number of calls in progress on it."""
+
+    channel: grpc.aio.Channel
+    calls: int = 0
+
+
+class GrpcTransport:
+    """An implementation of sottovoce.net.transports.Transport over gRPC.
+
+    When this device's certificate changes, later handshakes use the new certificate, and all channels are replaced;
+    calls in progress finish on their old channels. Channels to revoked devices are closed.
+
+    Args:
+        listen: address to listen on, host:port.
+        trust: this device's key and certificate, the TLS roots, and the revoked devices.
+        reconnect: longest backoff between connection attempts, in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        listen: str,
+        trust: Trust,
+        reconnect: float,
+    ) -> None:
+        self._listen = listen
+        self._trust = trust
+        self._reconnect_ms = max(100, int(reconnect * 1000))
+        self._identity = trust.identity
+        self._credentials = _channel_credentials(trust)
+        self._new_configuration: grpc.ServerCertificateConfiguration | None = None
+        self._channels: OrderedDict[Peer, _Channel] = OrderedDict()
+        self._stopped = False
+        self._retired: list[_Channel] = []
+        self._server: grpc.aio.Server | None = None
+        self._receive: Receive | None = None
+        self._lock = threading.Lock()
+        self._calls: Counter[str] = Counter()
+        self._front = ConnectionGate()
+        trust.subscribe(self._apply_trust_change)
+
+    @property
+    def largest(self) -> int:
+        """The message size limit: 256 KiB, so a retry never sends more than that again."""
+        return _LARGEST
+
+    def reaches(self, address: str) -> bool:
+        """Return whether the address is host:port."""
+        return is_direct(address)
+
+    async def start(self, receive: Receive) -> None:
+        """Listen for messages; see Transport.start."""
+        self._receive = receive
+        server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", _MAX_MESSAGE),
+                ("grpc.max_connection_age_ms", _CONNECTION_SECONDS * 1000),
+                ("grpc.max_connection_age_grace_ms", _CONNECTION_GRACE_SECONDS * 1000),
+                ("grpc.max_concurrent_streams", _MAX_STREAMS),
+                ("grpc.server_handshake_timeout_ms", _HANDSHAKE_SECONDS * 1000),
+            ],
+            maximum_concurrent_rpcs=_MAX_CALLS,
+        )
+        # The call is a stream of one message, because gRPC would reject an oversized unary message without calling the
+        # agent's handler.
+        handler = grpc.stream_unary_rpc_method_handler(self._deliver)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Deliver": handler}),))
+        credentials = grpc.dynamic_ssl_server_credentials(_configuration(self._trust), self._handshake, True)
+        host, port = split_address(self._listen)
+        try:
+            server.add_secure_port(f"unix:{self._front.socket_path()}", credentials)
+            await server.start()
+            await self._front.start(host, port)
+        except (OSError, RuntimeError) as error:
+            await asyncio.gather(server.stop(None), self._front.stop(0.0))
+            raise make_listening_error("transport.listen", self._listen, error) from error
+        self._server = server
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        """Deliver a message; see Transport.deliver. gRPC enforces the deadline, because a cancelled call would leak."""
+        if self._stopped:  # a closed channel would raise a different error
+            raise DeliveryFailed("unreachable", f"peer {peer.id} at {peer.address}: this device is stopping")
+        entry = self._channel_to(peer)
+        entry.calls += 1
+        try:
+            answer: bytes = await entry.channel.unary_unary(METHOD)(message, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            failure, expires = _delivery_failure(peer, error, timeout), self._trust.identity.not_after
+            if failure.cause == "rejected" and datetime.now(UTC) > expires:
+                explanation = f"this device's certificate expired on {expires:%Y-%m-%d}: run `sottovoce fleet renew`"
+                failure = DeliveryFailed("rejected", f"peer {peer.id} at {peer.address}: {explanation}")
+            raise failure from error
+        finally:
+            entry.calls -= 1
+            await self._close_spare()
+        return answer
+
+    def listener(self) -> Listener:
+        """Return the number of accepted connections, and of those that were closed without a call."""
+        trouble = self._front.trouble if self._server is not None else "the gRPC server is not listening yet"
+        return Listener(self._front.accepted, self._front.turned_away, trouble)
+
+    async def stop(self, grace: float) -> None:
+        """Stop listening, and close all channels; see Transport.stop."""
+        self._stopped = True
+        if self._server is not None:
+            await asyncio.gather(self._server.stop(grace), self._front.stop(grace))
+        for entry in (*self._channels.values(), *self._retired):
+            await entry.channel.close(grace)
+        self._channels.clear()
+        self._retired.clear()
+
+    def _handshake(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return the new certificate configuration, or None if the certificate has not changed.
+
+        gRPC calls this on its own thread for every connection. Whenever this method returns a configuration, gRPC
+        rebuilds its TLS state while other handshakes are in progress, and sometimes aborts. Each new configuration is
+        therefore returned only once.
+        """
+        with self._lock:
+            changed, self._new_configuration = self._new_configuration, None
+        return changed
+
+    def _apply_trust_change(self) -> None:
+        """Apply a change of the certificate, the TLS roots, or the set of revoked devices."""
+        retired = [peer for peer in self._channels if self._trust.is_revoked(peer.id)]
+        if self._identity is not self._trust.identity:
+            self._identity = self._trust.identity
+            self._credentials = _channel_credentials(self._trust)
+            with self._lock:
+                self._new_configuration = _configuration(self._trust)
+            retired = list(self._channels)
+        self._retired += [self._channels.pop(peer) for peer in retired]
+
+    def _channel_to(self, peer: Peer) -> _Channel:
+        entry = self._channels.get(peer)
+        if entry is None:
+            channel = grpc.aio.secure_channel(
+                peer.address,
+                self._credentials,
+                options=[
+                    ("grpc.ssl_target_name_override", peer.name),
+                    ("grpc.max_receive_message_length", _MAX_MESSAGE),
+                    ("grpc.enable_http_proxy", 0),
+                    ("grpc.initial_reconnect_backoff_ms", 100),
+                    ("grpc.max_reconnect_backoff_ms", self._reconnect_ms),
+                ],
+            )
+            entry = self._channels[peer] = _Channel(channel)
+        self._channels.move_to_end(peer)
+        return entry
+
+    async def _close_spare(self) -> None:
+        """Close idle channels that are retired, or that exceed the limit and were used least recently."""
+        idle = [peer for peer, entry in self._channels.items() if not entry.calls]
+        spare = [self._channels.pop(peer) for peer in idle[: max(0, len(self._channels) - _MAX_CHANNELS)]]
+        spare += [entry for entry in self._retired if not entry.calls]
+        self._retired = [entry for entry in self._retired if entry.calls]
+        for entry in spare:
+            await entry.channel.close(None)
+
+    async def _deliver(self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
+        if self._receive is None:
+            raise NetworkError("a call arrived before the agent was ready")
+        try:
+            sender = self._authenticate_sender(context)
+            if self._calls[sender] >= _MAX_CALLS_PER_DEVICE:
+                await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many concurrent calls from this device")
+            self._calls[sender] += 1
+            try:
+                message = await context.read()
+                return await self._receive(sender, message if isinstance(message, bytes) else None)
+            finally:
+                self._calls[sender] -= 1
+        except IdentityError as error:
+            await _abort(context, grpc.StatusCode.UNAUTHENTICATED, f"certificate: {error}")
+        except MessageRefused as error:
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, f"{error.reason}: {error}")
+        except MemoryError:
+            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "out of memory")
+        except SottovoceError:
+            await _abort(context, grpc.StatusCode.INTERNAL, "the receiving device failed: see that device's log")
+        raise NetworkError("unreachable: abort always raises an exception")
+
+    def _authenticate_sender(self, context: grpc.aio.ServicerContext) -> str:
+        certificate: bytes = context.auth_context()["x509_pem_cert"][0]
+        sender = self._trust.authenticate(certificate)
+        self._front.admit(context.peer(), sender)
+        return sender
+
+
+def _channel_credentials(trust: Trust) -> grpc.ChannelCredentials:
+    identity = trust.identity
+    return grpc.ssl_channel_credentials(identity.ca_pem, identity.tls_key_pem, identity.tls_cert_pem)
+
+
+def _configuration(trust: Trust) -> grpc.ServerCertificateConfiguration:
+    identity = trust.identity
+    return grpc.ssl_server_certificate_configuration([(identity.tls_key_pem, identity.tls_cert_pem)], identity.ca_pem)
+
+
+async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, details: str) -> None:
+    """Abort a call with an error; the peer does not receive it if the call has already ended."""
+    try:
+        await context.abort(code, details)
+    except grpc.aio.InternalError as error:
+        raise grpc.aio.AbortError from error
+
+
+def _delivery_failure(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
+    """Return a failure whose one-sentence message names the peer, the cause, and where possible the remedy."""
+    details = error.details() or ""
+    prefix = f"peer {peer.id} at {peer.address}"
+    match error.code():
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return DeliveryFailed(
+                "timeout", f"{prefix}: no answer within {timeout:g} s; the peer is slow or unreachable"
+            )
+        case grpc.StatusCode.FAILED_PRECONDITION:
+            return DeliveryFailed("refused", f"{prefix}: the peer refused the message: {details}")
+        case grpc.StatusCode.UNAUTHENTICATED:
+            return DeliveryFailed("refused", f"{prefix}: the peer refused this device: {details}")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return DeliveryFailed("busy", f"{prefix}: the peer is busy, or the message is too large ({details})")
+        case grpc.StatusCode.UNAVAILABLE:
+            for token, (cause, remedy) in _CAUSES.items():
+                if token in details:
+                    return DeliveryFailed(cause, f"{prefix}: {remedy}")
+            return DeliveryFailed("unreachable", f"{prefix}: the peer cannot be reached ({details})")
+        case code:
+            return DeliveryFailed("other", f"{prefix}: {code.name}: {details}")

@@ -1,6 +1,0 @@
-"""Log lines and counters for an agent's owner, which cover only public events."""
-
-from sottovoce.observe.counters import Counters
-from sottovoce.observe.logs import RateLimitedLog, log_to_stderr
-
-__all__ = ["Counters", "RateLimitedLog", "log_to_stderr"]
