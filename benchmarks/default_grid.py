@@ -13,8 +13,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sottovoce.learner_settings import STEPS, GradientSettings
-from sottovoce.registry import ALGORITHMS, DEFAULT
+from sottovoce.learning.registry import ALGORITHMS, DEFAULT
+from sottovoce.learning.settings import STEPS, GradientSettings
 from sottovoce_lab.library.simulation import simulate
 from sottovoce_lab.papers.cells import half_interval
 

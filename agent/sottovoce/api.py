@@ -29,10 +29,10 @@ from sottovoce.errors import (
     VaultAway,
 )
 from sottovoce.kernels.registry import kernel_named
-from sottovoce.learners import Learner
+from sottovoce.learning.learners import Learner
+from sottovoce.learning.registry import Algorithm
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.transports.memory import Exchange, MemoryTransport
-from sottovoce.registry import Algorithm
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault
 from sottovoce.vault import build as build_vault
 from sottovoce.vault.terms.gradients import GradientTerms

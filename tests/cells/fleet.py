@@ -12,7 +12,7 @@ from sottovoce.data import Records
 from sottovoce.door import CellQuery, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.profile import Profile
-from sottovoce.learners.published_records import Signed
+from sottovoce.learning.learners.published_records import Signed
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import compute_total, recover_secrets
 from sottovoce.secure_sum.share_tree import ShareTree

@@ -26,7 +26,7 @@ from sottovoce.algorithms.cell.public.messages import (
 from sottovoce.algorithms.cell.public.outbox import queue_sends
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.door import CellAnswer, Refused
-from sottovoce.learners.learner import Effect, Event, Reply, Send, Timer
+from sottovoce.learning.learners.learner import Effect, Event, Reply, Send, Timer
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import Opening
 from sottovoce.secure_sum.proofs import revealed_digest

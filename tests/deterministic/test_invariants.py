@@ -13,7 +13,7 @@ from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, 
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.errors import InternalError
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
 from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation

@@ -14,7 +14,7 @@ from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import InternalError
-from sottovoce.learners import Message, Reply
+from sottovoce.learning.learners import Message, Reply
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation, out_peers

@@ -18,7 +18,7 @@ from sottovoce.algorithms.push_sum.settings import ClipD2pSettings
 from sottovoce.data import DataSet, Records
 from sottovoce.fleet import enrol
 from sottovoce.kernels import Kernel
-from sottovoce.learners import Ask, Delivered, Message, PeersChanged, Received, Send, Timer
+from sottovoce.learning.learners import Ask, Delivered, Message, PeersChanged, Received, Send, Timer
 from sottovoce.net.wire import decode, encode
 from sottovoce.vault import Ledger, OperatingSystemNoise, build
 from sottovoce_lab.testbed.plan import Plan, plan

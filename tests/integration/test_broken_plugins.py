@@ -16,7 +16,7 @@ KEY = 'that is kept, β")] = 0.0\n'
 ASKED = "state, [*effects, Ask(Query('momentum-sgd', 'gradient', 0, state.work.model))]"
 WRAPPED = """
 from dataclasses import replace as _replace
-from sottovoce.learners import Ask, SetTimer
+from sottovoce.learning.learners import Ask, SetTimer
 from sottovoce.door import Query
 
 class _Learner:

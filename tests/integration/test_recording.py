@@ -28,7 +28,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused
 from sottovoce.fleet import Fleet
-from sottovoce.learners import Ask
+from sottovoce.learning.learners import Ask
 from sottovoce.net.transports import Listener, Peer, Receive, Transport
 from sottovoce.net.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
 from sottovoce.net.wire.v1.envelope_pb2 import Envelope

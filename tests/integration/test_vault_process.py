@@ -168,9 +168,12 @@ def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> Non
     modules = {name.partition(".")[0] for name in lines[1].split()}
     assert {"sottovoce", "numpy", "sqlite3"} <= modules
     assert not modules & {"grpc", "google", "cryptography", "sottovoce_bootstrap", "http", "urllib3"}
-    assert not {"sottovoce.net.wire", "sottovoce.net.transports", "sottovoce.fleet", "sottovoce.learners"} & set(
-        lines[1].split()
-    )
+    assert not {
+        "sottovoce.net.wire",
+        "sottovoce.net.transports",
+        "sottovoce.fleet",
+        "sottovoce.learning.learners",
+    } & set(lines[1].split())
 
 
 def test_a_second_ledger_next_to_the_agent_stops_it(fleet: Fleet, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sottovoce.algorithms.golf.public.machine import Golf
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release
-from sottovoce.learners import Send
+from sottovoce.learning.learners import Send
 from sottovoce.net.wire import SignedHead
 from sottovoce.perturbation import Laplace
 from sottovoce.vault import (

@@ -17,7 +17,7 @@ from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records, width
 from sottovoce.door import Status
 from sottovoce.errors import ConfigError, PrivacyError
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.vault import Ledger, SeededNoise, Terms, build
 from sottovoce.vault.terms.streams import StreamTerms
 

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 
 import pytest
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 
 from tests.neighbours.cases import Case, list_proved_cases
 from tests.neighbours.pairs import play

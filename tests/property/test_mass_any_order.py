@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing
 from sottovoce.door import Query
-from sottovoce.learners import Ask, Message, SetTimer
+from sottovoce.learning.learners import Ask, Message, SetTimer
 from sottovoce_lab.simulator import Device
 
 from tests.deterministic.fleet import PowerCut, fleet

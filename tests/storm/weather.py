@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 

@@ -16,7 +16,7 @@ from sottovoce.config import load
 from sottovoce.data import apply, width
 from sottovoce.fleet import Fleet, Identity, Validity
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.vault import Budget
 
 FEATURES, CLASSES = 4, 3

@@ -1,7 +1,7 @@
 """Messages of a kind that a test expects."""
 
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
 
 
 def as_push_sum_share(message: Message) -> PushSumShare:

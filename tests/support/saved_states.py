@@ -8,7 +8,7 @@ from sottovoce.agent.links import SavedState
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, load
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
 from sottovoce.net.wire.codec import decode
 from sottovoce.net.wire.envelope import read_payload
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance

@@ -18,7 +18,7 @@ from sottovoce.data.feed import Window
 from sottovoce.days import DAY, last_complete_day
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet.authority import Authority
-from sottovoce.learners import Learner
+from sottovoce.learning.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce.vault.ledger_file import connect
 from sottovoce_home.meters import Arrival, Meter

@@ -7,7 +7,7 @@ nothing about its records.
 
 import numpy as np
 
-from sottovoce.learners import Effect, Event, Received, SetTimer, SettlingState, Timer
+from sottovoce.learning.learners import Effect, Event, Received, SetTimer, SettlingState, Timer
 
 CALM_CYCLES = 10
 """Number of cycles without news after which the pause starts to double every cycle."""

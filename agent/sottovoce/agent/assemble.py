@@ -44,11 +44,11 @@ from sottovoce.fleet import load as load_identity
 from sottovoce.fleet.clock import NAME as CLOCK
 from sottovoce.fleet.clock import ClockFloor
 from sottovoce.fleet.identity import IDENTITY as IDENTITY
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
+from sottovoce.learning.task import Task
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import decode, encode, read_payload, read_task_digest, seal
 from sottovoce.ops import Counters
-from sottovoce.task import Task
 from sottovoce.vault import VaultInterface
 
 if TYPE_CHECKING:

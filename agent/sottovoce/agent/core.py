@@ -20,7 +20,7 @@ from sottovoce.agent.adaptive_interval import AdaptiveInterval
 from sottovoce.agent.links import NewestMessage, Outgoing, Parcel, Store
 from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import (
+from sottovoce.learning.learners import (
     Ask,
     Delivered,
     Effect,

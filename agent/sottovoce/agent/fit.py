@@ -11,7 +11,7 @@ from sottovoce.algorithms.golf.public.moments import build_scheme, sum_moments
 from sottovoce.errors import DataError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.least_squares import ridge
-from sottovoce.learners import Perturbation, PublishedRecord
+from sottovoce.learning.learners import Perturbation, PublishedRecord
 
 _DECODED_ROWS = 256
 

@@ -9,7 +9,7 @@ from sottovoce.agent.links import Outgoing
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import Reply
+from sottovoce.learning.learners import Reply
 from sottovoce.net.wire import Receipt, VerifiedMessage, decode, encode
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
 
 Parcel = bytes | Message  # a sealed envelope for the network, or the message itself within one process
 

@@ -9,9 +9,9 @@ from msgspec import json, structs, to_builtins
 from sottovoce.agent.description import find_declared_ranges, shorten_bounds
 from sottovoce.config import AgentConfig
 from sottovoce.data.transform import parse_steps
-from sottovoce.learner_settings import GradientSettings
-from sottovoce.model_names import has_graph
-from sottovoce.task import LARGEST, Task, Value
+from sottovoce.learning.model_names import has_graph
+from sottovoce.learning.settings import GradientSettings
+from sottovoce.learning.task import LARGEST, Task, Value
 
 _FORMAT = 1
 _DATA_FIELDS = ("features", "classes", "expected_records", "ranges", "windows")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.fleet import Identity, Subject, verify_credential
 from sottovoce.fleet.authority import Authority
-from sottovoce.learners import Signed
+from sottovoce.learning.learners import Signed
 
 _MAX_REMEMBERED = 4096
 S = TypeVar("S", bound=Signed)
@@ -104,7 +104,7 @@ class MemberVerifier:
 
 
 class FleetProvenance:
-    """A sottovoce.learners.Provenance that uses a fleet's keys.
+    """A sottovoce.learning.learners.Provenance that uses a fleet's keys.
 
     Args:
         identity: this device's identity.

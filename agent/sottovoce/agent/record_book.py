@@ -8,7 +8,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.learners import PublishedRecord
+from sottovoce.learning.learners import PublishedRecord
 from sottovoce.net.wire.published import from_wire, to_wire
 from sottovoce.net.wire.v1 import golf_pb2
 from sottovoce.storage.schema import Schema

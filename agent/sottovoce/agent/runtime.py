@@ -44,7 +44,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.fleet import Identity, Trust, peer_dns_name
-from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
+from sottovoce.learning.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import read_task_digest
 from sottovoce.ops import Counters, RateLimitedLog

@@ -16,7 +16,7 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig
 from sottovoce.errors import DataError
 from sottovoce.fleet import load
-from sottovoce.learners import Effect, Learner, PublishModel, SetTimer, Timer
+from sottovoce.learning.learners import Effect, Learner, PublishModel, SetTimer, Timer
 from sottovoce.storage.durable import sqlite_code
 
 STATE = "state.db"

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.algorithms.state_codec import ModelSizeMismatch, StateCodec
 from sottovoce.errors import DataError
-from sottovoce.learners import Learner
+from sottovoce.learning.learners import Learner
 from sottovoce.storage.durable import is_disk_error, rename
 from sottovoce.storage.schema import PAGE_BYTES, Schema
 

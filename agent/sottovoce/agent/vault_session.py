@@ -18,7 +18,7 @@ from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefu
 from sottovoce.fleet import Identity, Trust
 from sottovoce.fleet.signed_task import read_task
 from sottovoce.fleet.trust import CurrentAuthority
-from sottovoce.task import Task
+from sottovoce.learning.task import Task
 from sottovoce.vault import Ledger, VaultInterface
 
 

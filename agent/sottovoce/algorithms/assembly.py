@@ -5,7 +5,7 @@ from typing import cast
 from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records
-from sottovoce.registry import find_plugin
+from sottovoce.learning.registry import find_plugin
 
 
 def build_family(config: AgentConfig, public: Records | None = None) -> Family:

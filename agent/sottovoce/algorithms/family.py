@@ -13,13 +13,13 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, add_identities, apply, width
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel, Model, kernel_named
-from sottovoce.learner_settings import LearnerSettings
-from sottovoce.model_names import has_graph
+from sottovoce.learning.model_names import has_graph
+from sottovoce.learning.settings import LearnerSettings
 from sottovoce.vault import Budget, Scaling, Terms, clipped_sum_mu
 
 if TYPE_CHECKING:  # the vault process loads no learner
     from sottovoce.algorithms.state_codec import StateCodec
-    from sottovoce.learners import Learner, Provenance, PublishedRecord
+    from sottovoce.learning.learners import Learner, Provenance, PublishedRecord
 
 Settings = TypeVar("Settings", bound=LearnerSettings)
 StoredRecords: TypeAlias = "tuple[PublishedRecord, ...]"

@@ -12,8 +12,8 @@ import numpy as np
 
 from sottovoce.algorithms.family import Family, SignalAndNoise
 from sottovoce.door import Query
-from sottovoce.learners import Effect, Event, Learner, Progress, PublishModel, Reply, Send, SetTimer, Timer
-from sottovoce.learners.learner import Ask
+from sottovoce.learning.learners import Effect, Event, Learner, Progress, PublishModel, Reply, Send, SetTimer, Timer
+from sottovoce.learning.learners.learner import Ask
 from sottovoce.plugins import Plugin, guarded, guarded_proxy
 
 _LEARNER = ("initial_state", "without_state", "restore", "start", "on", "progress")

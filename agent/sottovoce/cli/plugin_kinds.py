@@ -7,6 +7,7 @@ from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.data.spec import KINDS as DATA_KINDS
 from sottovoce.data.spec import DataKind
 from sottovoce.errors import PluginError
+from sottovoce.learning.registry import Algorithm, loaded_algorithms
 from sottovoce.net.transports.plugin import TransportPlugin
 from sottovoce.perturbation import RESERVED_NAMES as MECHANISMS
 from sottovoce.perturbation import RecordMechanismPlugin
@@ -22,7 +23,6 @@ from sottovoce.plugins import (
     installed_plugins,
     load,
 )
-from sottovoce.registry import Algorithm, loaded_algorithms
 
 _BUILT_IN: dict[str, tuple[type, Container[str]]] = {
     LEARNER: (Algorithm, loaded_algorithms()),

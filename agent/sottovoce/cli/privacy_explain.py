@@ -20,7 +20,7 @@ _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # assumed
 
 def learners() -> list[str]:
     """Return the names of all learners, for shell completion."""
-    from sottovoce.registry import ALGORITHMS
+    from sottovoce.learning.registry import ALGORITHMS
 
     return list(ALGORITHMS)
 
@@ -52,7 +52,7 @@ def explain(
         document = build_explanation(*_active_state(load(config)))
     else:
         from sottovoce.config import config_from_tables
-        from sottovoce.registry import ALGORITHMS, unknown_name_hint
+        from sottovoce.learning.registry import ALGORITHMS, unknown_name_hint
 
         if learner not in ALGORITHMS:
             raise UsageError(f"--learner {learner}: unknown learner; {unknown_name_hint(str(learner))}")

@@ -5,7 +5,7 @@ from typing import Any, Union
 import msgspec
 
 from sottovoce.config.schema import WholeConfig
-from sottovoce.registry import loaded_algorithms
+from sottovoce.learning.registry import loaded_algorithms
 
 _NAME = "AgentConfig"
 

@@ -14,9 +14,8 @@ from sottovoce.config.effect import contradicting_keys, keys_without_effect
 from sottovoce.config.schema import AgentConfig, WholeConfig
 from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
-from sottovoce.learner_settings import LearnerSettings
-from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
-from sottovoce.registry import (
+from sottovoce.learning.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
+from sottovoce.learning.registry import (
     ALGORITHMS,
     DEFAULT,
     foreign_key_error,
@@ -24,6 +23,7 @@ from sottovoce.registry import (
     loaded_algorithms,
     unknown_name_hint,
 )
+from sottovoce.learning.settings import LearnerSettings
 from sottovoce.suggestions import suggest_name
 
 KeyPath = tuple[str | int, ...]

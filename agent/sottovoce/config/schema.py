@@ -11,10 +11,10 @@ from sottovoce.cell import Cell
 from sottovoce.config.feed import FeedSection, is_broker_url
 from sottovoce.config.sections import IdentitySection, MembershipSection, ObserveSection
 from sottovoce.config.transport import TransportSection
-from sottovoce.learner_settings import LearnerSettings
-from sottovoce.model_names import REGRESSION_MODEL, has_graph
+from sottovoce.learning.model_names import REGRESSION_MODEL, has_graph
+from sottovoce.learning.registry import ALGORITHMS, DEFAULT, loaded_algorithms
+from sottovoce.learning.settings import LearnerSettings
 from sottovoce.plugins import METER_SOURCE, installed_plugins
-from sottovoce.registry import ALGORITHMS, DEFAULT, loaded_algorithms
 from sottovoce.suggestions import LARGEST, invalid_key
 
 _MAX_EPSILON = 500.0

@@ -12,9 +12,9 @@ from sottovoce.config.loading import config_from_tables, find_line
 from sottovoce.config.schema import AgentConfig
 from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
-from sottovoce.learner_settings import LearnerSettings
-from sottovoce.model_names import GRAPH_SUFFIX
-from sottovoce.registry import ALGORITHMS, DEFAULT
+from sottovoce.learning.model_names import GRAPH_SUFFIX
+from sottovoce.learning.registry import ALGORITHMS, DEFAULT
+from sottovoce.learning.settings import LearnerSettings
 
 _DEVICE_DATA_KEYS = ("source", "public")
 _TASK_KEYS = {"name", "steps", "purpose", "begins", "ends", "period"}

@@ -20,7 +20,7 @@ from sottovoce.fleet.clock import NAME, UNSYNCHRONISED, ClockFloor, is_synchroni
 from sottovoce.fleet.files import read
 from sottovoce.fleet.identity import TLS_CERTIFICATE
 from sottovoce.fleet.verification import decode_certificate
-from sottovoce.model_names import has_graph
+from sottovoce.learning.model_names import has_graph
 
 _TESTED_PROCESSORS = {"x86_64", "aarch64", "arm64"}
 

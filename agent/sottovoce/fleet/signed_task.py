@@ -9,7 +9,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.fleet.authority import Authority, check_fleet_signature
 from sottovoce.fleet.fleet_keys import MAX_CHANGES, KeyChange
 from sottovoce.fleet.framing import frame_fields
-from sottovoce.task import MAX_SIGNED_TASK_BYTES
+from sottovoce.learning.task import MAX_SIGNED_TASK_BYTES
 
 _MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers
 _DOMAIN = b"sottovoce/fleet-task/v1"

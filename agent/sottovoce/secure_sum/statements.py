@@ -186,7 +186,7 @@ _BODIES: msgpack.Decoder[Body] = msgpack.Decoder(Body)
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A body signed by its owner; see sottovoce.learners.Signed.
+    """A body signed by its owner; see sottovoce.learning.learners.Signed.
 
     Attributes:
         owner: the owner's node id.

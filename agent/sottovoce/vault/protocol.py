@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from sottovoce.door import PrivacyStatement, Refused
-from sottovoce.task import MAX_SIGNED_TASK_BYTES
+from sottovoce.learning.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import LedgerPosition
 from sottovoce.vault.witnesses import Witness

@@ -30,7 +30,7 @@ from sottovoce.errors import (
     SottovoceError,
     TaskRefused,
 )
-from sottovoce.task import MAX_SIGNED_TASK_BYTES
+from sottovoce.learning.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.vault import protocol
 from sottovoce.vault.admission import Admission
 from sottovoce.vault.budget import Budget

@@ -7,7 +7,7 @@ import numpy as np
 from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.door import PrivacyStatement
 from sottovoce.errors import PrivacyError, UsageError
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.vault import Ledger
 
 from sottovoce_lab.auditor.bounds import pure_sample_size, sample_size

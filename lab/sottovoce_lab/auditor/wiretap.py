@@ -13,7 +13,7 @@ from typing import Any
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Parcel
 from sottovoce.errors import InternalError
-from sottovoce.learners import Ask, Learner, Message, SetTimer
+from sottovoce.learning.learners import Ask, Learner, Message, SetTimer
 from sottovoce.net.wire import decode, encode
 from sottovoce.vault import Vault
 

@@ -54,7 +54,7 @@ def run_export(
 
 
 def _public(model: LoadedModel) -> "PublicModel":
-    from sottovoce.model_names import has_graph
+    from sottovoce.learning.model_names import has_graph
 
     from sottovoce_lab.cli.model_files import load_graph
     from sottovoce_lab.models.declaration import parse_declaration

@@ -3,14 +3,14 @@
 
 def learners() -> list[str]:
     """Return the names of all learners."""
-    from sottovoce.registry import ALGORITHMS
+    from sottovoce.learning.registry import ALGORITHMS
 
     return list(ALGORITHMS)
 
 
 def models() -> list[str]:
     """Return the names of all models that at least one learner supports."""
-    from sottovoce.registry import loaded_algorithms
+    from sottovoce.learning.registry import loaded_algorithms
 
     return sorted({model for algorithm in loaded_algorithms().values() for model in algorithm.models})
 

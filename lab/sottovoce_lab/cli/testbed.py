@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 from sottovoce.errors import ExitCode, UsageError
-from sottovoce.registry import DEFAULT
+from sottovoce.learning.registry import DEFAULT
 
 from sottovoce_lab.cli import names
 from sottovoce_lab.cli.simulate import limit_blas_threads

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.suggestions import suggest_name
 
 from sottovoce_lab.experiments.settings import KEYS, from_file

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sottovoce.config import CellSection
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import UsageError
-from sottovoce.registry import ALGORITHMS, loaded_algorithms
+from sottovoce.learning.registry import ALGORITHMS, loaded_algorithms
 
 from sottovoce_lab.experiments.saved_runs import processes
 from sottovoce_lab.library.simulation import simulate_plan

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sottovoce.config import CellSection
 from sottovoce.data import DataSet
-from sottovoce.registry import ALGORITHMS, loaded_algorithms
+from sottovoce.learning.registry import ALGORITHMS, loaded_algorithms
 
 from sottovoce_lab.experiments.saved_runs import AT_ONCE, end_with_parent
 from sottovoce_lab.library.simulation import simulate_plan

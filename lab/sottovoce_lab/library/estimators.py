@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sottovoce.agent.predictions import predict
 from sottovoce.data import DataSet, apply
 from sottovoce.data.dataset import assemble_dataset
-from sottovoce.registry import DEFAULT
+from sottovoce.learning.registry import DEFAULT
 
 from sottovoce_lab.library.simulation import ARRAYS, simulate_plan
 from sottovoce_lab.testbed.plan import plan

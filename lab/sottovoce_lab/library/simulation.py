@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sottovoce.data import DataSet, load
 from sottovoce.data.dataset import assemble_dataset
 from sottovoce.errors import UsageError
-from sottovoce.registry import DEFAULT
+from sottovoce.learning.registry import DEFAULT
 
 from sottovoce_lab.library.runs import Floats, Run, Runs
 from sottovoce_lab.testbed import memory

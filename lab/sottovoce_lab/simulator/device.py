@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.core import Core
 from sottovoce.agent.links import Store
-from sottovoce.learners import Learner
+from sottovoce.learning.learners import Learner
 from sottovoce.vault import Vault
 
 from sottovoce_lab.simulator.disk import Disk

@@ -29,7 +29,7 @@ from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import UsageError
-from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
+from sottovoce.learning.learners import Effect, Event, Learner, Received, Reply, Timer
 from sottovoce.vault import Vault
 from typing_extensions import override
 

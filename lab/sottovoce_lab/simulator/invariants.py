@@ -16,7 +16,7 @@ from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
 from sottovoce.door import Answer, CellAnswer, Refused, Status
 from sottovoce.errors import InternalError
-from sottovoce.learners import RestatingLearner
+from sottovoce.learning.learners import RestatingLearner
 from sottovoce.secure_sum import steps
 
 from sottovoce_lab.simulator.contributions import ContributionOrderLaw

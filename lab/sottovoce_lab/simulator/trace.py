@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from sottovoce.door import Query
 from sottovoce.errors import UsageError
-from sottovoce.learners import State
+from sottovoce.learning.learners import State
 
 SCHEMA = "sottovoce.trace/1"
 MAX_TRACED_CYCLES = 2000

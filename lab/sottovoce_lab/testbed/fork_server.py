@@ -23,7 +23,7 @@ import sys
 import time
 from importlib import import_module
 
-from sottovoce import registry
+from sottovoce.learning import registry
 
 from sottovoce_lab.testbed.isolation import ENDS_SECONDS, LARGEST
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.family import prepare_records
 from sottovoce.errors import NetworkError
-from sottovoce.learners import Learner
+from sottovoce.learning.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, build
 
 from sottovoce_lab.simulator import Device, EventObserver, Simulation, Trace

@@ -20,9 +20,9 @@ from sottovoce.config import (
 )
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowlist import graph_digest
-from sottovoce.learner_settings import LearnerSettings
-from sottovoce.model_names import GRAPH_SUFFIX
-from sottovoce.registry import ALGORITHMS, Algorithm, foreign_key_error, loaded_algorithms, unknown_name_hint
+from sottovoce.learning.model_names import GRAPH_SUFFIX
+from sottovoce.learning.registry import ALGORITHMS, Algorithm, foreign_key_error, loaded_algorithms, unknown_name_hint
+from sottovoce.learning.settings import LearnerSettings
 from sottovoce.suggestions import suggest_name
 from sottovoce.vault import Budget
 
@@ -72,7 +72,7 @@ class Options:
 
     Attributes:
         agents: the number of agents.
-        learner: the learner's name, a key in sottovoce.registry.ALGORITHMS.
+        learner: the learner's name, a key in sottovoce.learning.registry.ALGORITHMS.
         fidelity: `sound`, or `paper` for the algorithm exactly as published.
         model: the model's name, or a file name that ends in `.onnx`; None for the learner's default.
         data: a data SPEC.

@@ -12,8 +12,8 @@ from sottovoce.algorithms.push_sum.step_count import default_steps, step_count
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, DataSet, Records, Target, TransformName, apply, load, uniform_bounds
 from sottovoce.errors import UsageError
-from sottovoce.model_names import REGRESSION_MODEL
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.model_names import REGRESSION_MODEL
+from sottovoce.learning.registry import ALGORITHMS
 
 from sottovoce_lab.simulator import out_peers
 from sottovoce_lab.simulator.mixing import metropolis, spectral_gap

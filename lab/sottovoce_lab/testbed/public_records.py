@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.errors import UsageError
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 
 from sottovoce_lab.testbed.options import Options
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError, UsageError
-from sottovoce.registry import ALGORITHMS, DEFAULT
+from sottovoce.learning.registry import ALGORITHMS, DEFAULT
 
 from sottovoce_lab.simulator import NEWSCAST, Faults
 from sottovoce_lab.testbed.isolation import Isolation

@@ -2,13 +2,13 @@
 
 from typing import TypeVar
 
-from sottovoce.learners import Signed
+from sottovoce.learning.learners import Signed
 
 S = TypeVar("S", bound=Signed)
 
 
 class UnsignedProvenance:
-    """A sottovoce.learners.Provenance that signs nothing and accepts everything; all devices are honest."""
+    """A sottovoce.learning.learners.Provenance that signs nothing and accepts everything; all devices are honest."""
 
     def sign(self, document: S) -> S:
         """Return the document unchanged."""

@@ -8,7 +8,7 @@ from sottovoce.agent.adaptive_interval import CALM_CYCLES, CHANGE_THRESHOLD, Ada
 from sottovoce.agent.core import Core
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.learners import Delivered, Received, SetTimer, SettlingState
+from sottovoce.learning.learners import Delivered, Received, SetTimer, SettlingState
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import TICK, push_sum, state

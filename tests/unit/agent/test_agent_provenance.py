@@ -10,7 +10,7 @@ from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.algorithms.contributions.public.state import Contribution
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.fleet import Identity, Validity, create_fleet, enrol, load
-from sottovoce.learners import Perturbation, PublishedRecord
+from sottovoce.learning.learners import Perturbation, PublishedRecord
 
 HOW = Perturbation("privunit", 3, 2, 1.5)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.record_book import RecordStore, read
 from sottovoce.errors import DataError
-from sottovoce.learners import Perturbation, PublishedRecord
+from sottovoce.learning.learners import Perturbation, PublishedRecord
 
 HOW = Perturbation("privunit", 3, 2, 1.5)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from sottovoce.agent.own_task import build_task, declared_ranges, planned_steps
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
-from sottovoce.registry import ALGORITHMS
-from sottovoce.task import LARGEST, Task, read
+from sottovoce.learning.registry import ALGORITHMS
+from sottovoce.learning.task import LARGEST, Task, read
 
 BASE: dict[str, dict[str, Any]] = {
     "agent": {"state": "state"},

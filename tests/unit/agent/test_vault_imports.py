@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 
 _MADE = """
 import math, sys
@@ -23,7 +23,7 @@ import sottovoce.agent.vault_process
 print(*sys.modules)
 """
 _NOT = (
-    "sottovoce.learners",
+    "sottovoce.learning.learners",
     "sottovoce.net.transports",
     "sottovoce.net.wire",
     "sottovoce_bootstrap",

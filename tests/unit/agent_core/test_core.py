@@ -11,7 +11,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumStat
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.learners import Ask, Message, PublishModel, SetTimer
+from sottovoce.learning.learners import Ask, Message, PublishModel, SetTimer
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.messages import as_push_sum_share

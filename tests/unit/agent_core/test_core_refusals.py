@@ -9,7 +9,7 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.links import NewestMessage
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
 
 from tests.support.messages import as_push_sum_share
 from tests.unit.agent_core.test_core import Store, get_durable_fields, get_transmissions, share
@@ -92,7 +92,7 @@ def test_after_a_power_cut_the_share_is_in_the_outbox_or_taken_back(then: Callab
 
 def test_a_walk_waits_for_another_peer() -> None:
     from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
-    from sottovoce.learners import PeersChanged, Returned, Send, Timer
+    from sottovoce.learning.learners import PeersChanged, Returned, Send, Timer
 
     learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, 3, 1.0, 0, begins=True))
     state, _ = learner.start(learner.initial_state(), 0.0)

@@ -13,7 +13,7 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import Move, Proposal
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import Reply
+from sottovoce.learning.learners import Reply
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import Stamp, schedule

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from sottovoce.errors import PrivacyError, UsageError
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.auditor import LEARNERS, MECHANISMS, audit
 from sottovoce_lab.auditor.games import play_canary_game

@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 from sottovoce.config import WholeConfig, config_from_tables
-from sottovoce.registry import ALGORITHMS, DEFAULT
+from sottovoce.learning.registry import ALGORITHMS, DEFAULT
 
 from tests.support.command import run_here
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sottovoce.config import load
 from sottovoce.errors import ConfigError
-from sottovoce.learner_settings import LearnerSettings
-from sottovoce.registry import ALGORITHMS, COMMON_KEYS
+from sottovoce.learning.registry import ALGORITHMS, COMMON_KEYS
+from sottovoce.learning.settings import LearnerSettings
 from sottovoce_lab.testbed.options import parse_settings
 
 from tests.support.command import run_here

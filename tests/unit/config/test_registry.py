@@ -7,12 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sottovoce import algorithms, registry
+from sottovoce import algorithms
 from sottovoce.errors import PluginError
-from sottovoce.learner_settings import LearnerSettings
+from sottovoce.learning import registry
+from sottovoce.learning.registry import ALGORITHMS, DEFAULT, Algorithm, foreign_key_error, unknown_name_hint
+from sottovoce.learning.settings import LearnerSettings
 from sottovoce.plugins import guard
 from sottovoce.plugins.discovery import KINDS, _installed
-from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, foreign_key_error, unknown_name_hint
 
 from tests.support.sources import display_path, sources
 
@@ -23,7 +24,7 @@ OTHERWISE_MEANT = {  # files in which an algorithm's name has another meaning
     "sottovoce/accounting/release_notation.py": {"without-replacement"},
     "sottovoce_lab/simulator/mixing.py": {"push-sum"},  # owner of the weights
     "sottovoce_lab/auditor/targets/__init__.py": {"adad2p"},  # a mechanism
-    "sottovoce/registry.py": {DEFAULT},
+    "sottovoce/learning/registry.py": {DEFAULT},
     # the vector engine has its own arithmetic for two algorithms
     "sottovoce_lab/cli/simulate.py": {"golf", "gradient-walk"},
     "sottovoce_lab/experiments/settings.py": {"golf", "gradient-walk", "push-sum"},  # the last is a mixing rule

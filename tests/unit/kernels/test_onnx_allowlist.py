@@ -10,7 +10,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels import kernel_named
 from sottovoce.kernels.onnx import allowlist
 from sottovoce.kernels.onnx.allowlist import MAX_BYTES, STOCK, allowed_graph, graph_digest, is_graph, stock_hashes
-from sottovoce.model_names import GRAPH_MODELS
+from sottovoce.learning.model_names import GRAPH_MODELS
 
 from tests.support.graphs import graph
 

@@ -9,7 +9,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, Pu
 from sottovoce.algorithms.steps.public.descent import SHARE_BITS, Schedule
 from sottovoce.door import PrivacyStatement, Query
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Signed, Timer
+from sottovoce.learning.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Signed, Timer
 
 E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
 S = TypeVar("S", bound=Signed)

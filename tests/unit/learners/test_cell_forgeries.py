@@ -10,7 +10,7 @@ from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.messages import AnyContent, CellMessage, Known, Result
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import PeersChanged, Received
+from sottovoce.learning.learners import PeersChanged, Received
 
 from tests.cells.liars import Forger
 from tests.cells.world import World

@@ -17,8 +17,8 @@ from sottovoce.errors import MessageRefused
 from sottovoce.kernels import per_example_gradients
 from sottovoce.kernels.profile import Profile
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
-from sottovoce.learners.published_records import Signed
+from sottovoce.learning.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
+from sottovoce.learning.learners.published_records import Signed
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.means import MeanTerms

@@ -12,7 +12,7 @@ from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import rate
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import (
+from sottovoce.learning.learners import (
     Ask,
     Delivered,
     Effect,

@@ -12,7 +12,7 @@ from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.steps.public.descent import Schedule, expected_batch, rate
 from sottovoce.door import Query, Refused
-from sottovoce.learners import Ask, SetTimer, Timer
+from sottovoce.learning.learners import Ask, SetTimer, Timer
 
 from tests.unit.learners.support import FakeRelease
 

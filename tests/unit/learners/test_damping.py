@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.steps.public.descent import Damping, damped_contribution
-from sottovoce.learners import Ask
+from sottovoce.learning.learners import Ask
 
 from tests.unit.learners.support import TICK, FakeRelease, Stamp, schedule
 

@@ -14,7 +14,7 @@ from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.least_squares import ridge
-from sottovoce.learners import (
+from sottovoce.learning.learners import (
     Ask,
     Delivered,
     Effect,

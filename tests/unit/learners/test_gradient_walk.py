@@ -18,7 +18,7 @@ from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessa
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import (
+from sottovoce.learning.learners import (
     Ask,
     Delivered,
     Effect,

@@ -12,7 +12,7 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step, length,
 from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Proposal
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import (
+from sottovoce.learning.learners import (
     Ask,
     Delivered,
     Forget,

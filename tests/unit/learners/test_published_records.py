@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.learners import Holding, Perturbation, PublishedRecord, Shelf
+from sottovoce.learning.learners import Holding, Perturbation, PublishedRecord, Shelf
 
 HOW = Perturbation("privunit", 3, 2, 1.0)
 

@@ -11,7 +11,7 @@ from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
-from sottovoce.learners import Ask, Effect, HandingOffLearner, PeersChanged, Received, Send, SetTimer, Timer
+from sottovoce.learning.learners import Ask, Effect, HandingOffLearner, PeersChanged, Received, Send, SetTimer, Timer
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 SIZE = 5

@@ -10,7 +10,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumStat
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import Delivered, PublishModel, Received, Send
+from sottovoce.learning.learners import Delivered, PublishModel, Received, Send
 
 from tests.support.messages import as_push_sum_share
 from tests.unit.learners.support import TICK, Hand, push_sum, state

@@ -10,7 +10,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.door import Answer, Refused
-from sottovoce.learners import Ask, Delivered, PublishModel, Received, Send
+from sottovoce.learning.learners import Ask, Delivered, PublishModel, Received, Send
 
 from tests.support.messages import as_push_sum_share
 from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state

@@ -22,7 +22,7 @@ from sottovoce.algorithms.rounds.public.attendance import MAX_QUEUED, send_next,
 from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
 from sottovoce.door import Query
 from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Send, SetTimer, Timer
+from sottovoce.learning.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Send, SetTimer, Timer
 
 from tests.unit.learners.support import FakeRelease
 

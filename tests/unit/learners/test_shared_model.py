@@ -12,7 +12,7 @@ from sottovoce.algorithms.shared_model.public.messages import Head, HeadAnnounce
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import (
+from sottovoce.learning.learners import (
     Ask,
     Delivered,
     Effect,

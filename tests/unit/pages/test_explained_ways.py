@@ -12,7 +12,7 @@ HOME = Path(sottovoce.__file__).parent
 DOCS = HOME.parents[1] / "docs"
 PAGES = DOCS / "explanation"
 ARROW = re.compile(r"`([\w/.]+)` → `([\w/.]+)`")
-FOUND_IN_ITS_FOLDER = {("registry.py", "algorithms/push_sum/algorithm.py")}
+FOUND_IN_ITS_FOLDER = {("learning/registry.py", "algorithms/push_sum/algorithm.py")}
 
 
 def arrows(page: str) -> list[tuple[str, str]]:

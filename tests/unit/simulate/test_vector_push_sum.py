@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import SHARE_BITS, Schedule
-from sottovoce.learners import Ask, PeersChanged, Received, Send
+from sottovoce.learning.learners import Ask, PeersChanged, Received, Send
 from sottovoce_lab.simulator import out_peers
 from sottovoce_lab.simulator.vector.push_sum import PushSumFleet
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners import Holding, Perturbation, PublishedRecord
+from sottovoce.learning.learners import Holding, Perturbation, PublishedRecord
 from sottovoce.net.wire import decode, encode
 from sottovoce.net.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_RECORDS
 from sottovoce.net.wire.v1 import golf_pb2

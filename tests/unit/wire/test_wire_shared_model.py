@@ -14,7 +14,7 @@ from sottovoce.algorithms.shared_model.public.messages import (
     SharedModelMessage,
 )
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
 from sottovoce.net.wire import MAX_PARAMETERS, decode, encode
 from sottovoce.net.wire.v1 import shared_model_pb2
 

@@ -11,7 +11,7 @@ from sottovoce.kernels.profile import Mean, Profile
 from sottovoce.vault.terms.means import MeanTerms
 
 if TYPE_CHECKING:
-    from sottovoce.learners import Provenance
+    from sottovoce.learning.learners import Provenance
 
 
 def build_parts(config: AgentConfig) -> Family:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPeriod, ShareBits
+from sottovoce.learning.settings import Clip, Fanout, LearnerSettings, LongestPeriod, ShareBits
 from sottovoce.suggestions import LARGEST, invalid_key
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sottovoce.algorithms.golf.settings import GolfSettings
-from sottovoce.registry import Algorithm, by_name
+from sottovoce.learning.registry import Algorithm, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:

@@ -4,7 +4,7 @@ from sottovoce.algorithms.golf.public.machine import Golf, GolfState
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.state_codec import saved_model
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published_records import Holding
+from sottovoce.learning.learners.published_records import Holding
 from sottovoce.net.wire.arrays import MAX, check_model, from_float32, to_float32
 from sottovoce.net.wire.published import from_wire, to_wire
 from sottovoce.net.wire.v1 import golf_pb2

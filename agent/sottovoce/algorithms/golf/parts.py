@@ -16,7 +16,7 @@ from sottovoce.vault.terms.records import RecordTerms
 from sottovoce.vault.terms.records import scheme as configured_scheme
 
 if TYPE_CHECKING:
-    from sottovoce.learners import Provenance
+    from sottovoce.learning.learners import Provenance
 
 SHARE_BITS = 24
 """Bits per share of a sum. On this fine grid, models differ by under 10^-5 of their largest value after 40 cycles."""

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from sottovoce.learner_settings import LearnerSettings, LongestPeriod
+from sottovoce.learning.settings import LearnerSettings, LongestPeriod
 from sottovoce.plugins import MECHANISM, installed_plugins
 from sottovoce.suggestions import invalid_key, suggest_name
 

@@ -11,7 +11,7 @@ from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault.terms.walks import WalkTerms
 
 if TYPE_CHECKING:
-    from sottovoce.learners import Provenance
+    from sottovoce.learning.learners import Provenance
 
 
 def build_parts(config: AgentConfig) -> Family:

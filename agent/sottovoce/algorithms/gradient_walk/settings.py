@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sottovoce.learner_settings import BeginsWalk, LearnerSettings, LongestPeriod
+from sottovoce.learning.settings import BeginsWalk, LearnerSettings, LongestPeriod
 from sottovoce.suggestions import invalid_key
 
 

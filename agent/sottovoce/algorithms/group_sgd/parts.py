@@ -22,7 +22,7 @@ from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.gradients import kernel_clips_and_sums
 
 if TYPE_CHECKING:
-    from sottovoce.learners import Provenance
+    from sottovoce.learning.learners import Provenance
 
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sottovoce.learner_settings import STEPS, GradientSettings, LongestPeriod, StepDecay
+from sottovoce.learning.settings import STEPS, GradientSettings, LongestPeriod, StepDecay
 
 
 class GroupSgdSettings(GradientSettings, frozen=True, tag="group-sgd"):

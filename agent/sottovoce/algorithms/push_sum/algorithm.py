@@ -8,7 +8,7 @@ from sottovoce.algorithms.push_sum.settings import (
     ConstD2pSettings,
     PushSumSettings,
 )
-from sottovoce.registry import Algorithm, Relation, by_name
+from sottovoce.learning.registry import Algorithm, Relation, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:

@@ -31,13 +31,13 @@ from sottovoce.algorithms.push_sum.step_count import (
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.clipping import Rule
-from sottovoce.model_names import has_graph
+from sottovoce.learning.model_names import has_graph
 from sottovoce.vault import Terms
 from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.steps.public.descent import Damping, Schedule
-    from sottovoce.learners import Provenance
+    from sottovoce.learning.learners import Provenance
 
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""

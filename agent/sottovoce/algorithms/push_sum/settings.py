@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
-from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, Steps
+from sottovoce.learning.settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, Steps
 from sottovoce.suggestions import LARGEST, invalid_key
 
 Mixing = Annotated[

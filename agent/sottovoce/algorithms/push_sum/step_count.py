@@ -6,7 +6,7 @@ from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
-from sottovoce.learner_settings import STEPS
+from sottovoce.learning.settings import STEPS
 from sottovoce.vault import clipped_sum_mu
 
 MAX_CONTRIBUTIONS_STEP_FACTOR = 8.0

@@ -11,7 +11,7 @@ from sottovoce.algorithms.rounds.settings import (
     PdslSettings,
     RoundsSettings,
 )
-from sottovoce.registry import Algorithm, by_name
+from sottovoce.learning.registry import Algorithm, by_name
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.rounds.rules import Rule

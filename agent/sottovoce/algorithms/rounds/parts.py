@@ -18,13 +18,13 @@ from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, parse
 from sottovoce.errors import ConfigError, DataError
-from sottovoce.model_names import has_hidden_layers
+from sottovoce.learning.model_names import has_hidden_layers
 from sottovoce.vault import Terms
 from sottovoce.vault.terms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.rounds.public import RoundsSchedule
-    from sottovoce.learners import Provenance
+    from sottovoce.learning.learners import Provenance
 
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same on all devices in a fleet."""

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 from typing_extensions import override
 
-from sottovoce.learner_settings import STEPS, Batch, Deadline, Sampling, ScheduledSettings, Steps
+from sottovoce.learning.settings import STEPS, Batch, Deadline, Sampling, ScheduledSettings, Steps
 from sottovoce.suggestions import invalid_key
 
 Momentum = Annotated[float, Meta(ge=0, lt=1, description="fraction of the previous direction that is retained")]

@@ -7,7 +7,7 @@ from sottovoce.algorithms.shared_model.settings import (
     WithoutReplacementSettings,
     WithReplacementSettings,
 )
-from sottovoce.registry import Algorithm, Relation, by_name
+from sottovoce.learning.registry import Algorithm, Relation, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:

@@ -16,7 +16,7 @@ from sottovoce.vault.terms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
-    from sottovoce.learners import Provenance
+    from sottovoce.learning.learners import Provenance
 
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 from typing_extensions import override
 
-from sottovoce.learner_settings import Batch, BeginsWalk, Clip, Deadline, GradientSettings
+from sottovoce.learning.settings import Batch, BeginsWalk, Clip, Deadline, GradientSettings
 from sottovoce.suggestions import invalid_key
 
 Controller = Literal["schedule", "deep-q", "always-global", "always-local"]

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import InternalError, MessageRefused, PluginError, PrivacyError
-from sottovoce.learners.learner import Message
+from sottovoce.learning.learners.learner import Message
+from sottovoce.learning.registry import payload_codec
 from sottovoce.net.wire.v1 import envelope_pb2
-from sottovoce.registry import payload_codec
 
 _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
 

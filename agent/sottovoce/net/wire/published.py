@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published_records import Perturbation, PublishedRecord
+from sottovoce.learning.learners.published_records import Perturbation, PublishedRecord
 from sottovoce.net.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS, MAX_RECORDS
 from sottovoce.net.wire.v1 import golf_pb2
 

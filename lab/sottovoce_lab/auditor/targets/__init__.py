@@ -6,8 +6,8 @@ from functools import partial
 
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.profile import Profile
+from sottovoce.learning.registry import loaded_algorithms
 from sottovoce.perturbation import scheme
-from sottovoce.registry import loaded_algorithms
 from sottovoce.vault import Budget
 from sottovoce.vault.terms.means import MeanTerms
 

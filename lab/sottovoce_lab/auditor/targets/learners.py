@@ -23,7 +23,7 @@ from sottovoce.kernels.decentralised.clipping import BIT_SHARE
 from sottovoce.kernels.gossip_rules import LAMBDA, RULES
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import copies
-from sottovoce.learners import Signed
+from sottovoce.learning.learners import Signed
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import Vault
 from sottovoce.vault.terms.gradients import GradientTerms
@@ -205,7 +205,7 @@ def create_gradient_walk_observer(features: int, classes: int) -> Observer:
 
 @dataclass(frozen=True, slots=True)
 class UncheckedProvenance:
-    """A sottovoce.learners.Provenance that never checks signatures."""
+    """A sottovoce.learning.learners.Provenance that never checks signatures."""
 
     def sign(self, own: S) -> S:
         """Return the document with a dummy signature; see Provenance.sign."""

@@ -16,7 +16,7 @@ from sottovoce.algorithms.rounds.public import (
     RoundsSchedule,
 )
 from sottovoce.errors import InternalError
-from sottovoce.learners import Message
+from sottovoce.learning.learners import Message
 from sottovoce.vault import Vault
 from sottovoce.vault.terms.gradients import GradientTerms
 

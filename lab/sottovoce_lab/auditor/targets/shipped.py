@@ -15,7 +15,7 @@ from sottovoce.algorithms.steps.public.descent import Thresholds
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
 from sottovoce.vault.terms.means import MeanTerms

@@ -12,7 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.door import PrivacyStatement, Query
-from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Reply, Returned, Send, Timer
+from sottovoce.learning.learners import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    PeersChanged,
+    Received,
+    Reply,
+    Returned,
+    Send,
+    Timer,
+)
 
 from sottovoce_lab.simulator.altered_release import AlteredRelease
 from sottovoce_lab.simulator.vector.push_sum import ReleaseFunction

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sottovoce.errors import UsageError
-from sottovoce.registry import DEFAULT
+from sottovoce.learning.registry import DEFAULT
 
 from sottovoce_lab.simulator import NEWSCAST, Faults
 from sottovoce_lab.testbed.options import Options

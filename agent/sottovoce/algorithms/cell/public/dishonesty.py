@@ -11,8 +11,8 @@ from sottovoce.algorithms.cell.public.outbox import Step
 from sottovoce.algorithms.cell.public.state import CellState, Finding
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import Send
-from sottovoce.learners.published_records import Provenance
+from sottovoce.learning.learners.learner import Send
+from sottovoce.learning.learners.published_records import Provenance
 from sottovoce.secure_sum.proofs import Proof, judge_proof
 from sottovoce.secure_sum.statements import Accusation, Statement, body_bytes, decode_body
 

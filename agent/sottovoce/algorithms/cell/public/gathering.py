@@ -21,7 +21,7 @@ from sottovoce.algorithms.cell.public.messages import (
 from sottovoce.algorithms.cell.public.state import LeaderState
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published_records import Provenance
+from sottovoce.learning.learners.published_records import Provenance
 from sottovoce.secure_sum.masks import check_keys
 from sottovoce.secure_sum.opening import FalseStatement
 from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, find_false_share, revealed_digest

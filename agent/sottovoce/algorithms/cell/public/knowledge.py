@@ -11,8 +11,8 @@ from sottovoce.algorithms.cell.public.messages import Given, Known, Vectors, Wan
 from sottovoce.algorithms.cell.public.sum_consumer import Numerator, SumConsumer
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import shape_refusal
-from sottovoce.learners.published_records import Provenance
+from sottovoce.learning.learners.learner import shape_refusal
+from sottovoce.learning.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import FalseStatement, Opening, VerifiedOpening, verify_opening
 from sottovoce.secure_sum.statements import Masked, ResultCommitment, Statement, body_bytes, decode_body
 

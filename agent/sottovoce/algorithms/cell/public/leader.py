@@ -18,7 +18,7 @@ from sottovoce.algorithms.cell.public.messages import (
 from sottovoce.algorithms.cell.public.state import LeaderState
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published_records import Provenance
+from sottovoce.learning.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import Opening, Secrets, VerifiedOpening, recover_secrets
 from sottovoce.secure_sum.proofs import InvalidShares
 from sottovoce.secure_sum.share_tree import ShareTree

@@ -55,7 +55,7 @@ from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Delivered,
     Effect,
     Event,
@@ -72,7 +72,7 @@ from sottovoce.learners.learner import (
     TakePart,
     Timer,
 )
-from sottovoce.learners.published_records import Provenance
+from sottovoce.learning.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import FalseStatement, Opening
 from sottovoce.secure_sum.proofs import InvalidShares, revealed_digest
 from sottovoce.secure_sum.share_tree import ShareTree

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sottovoce.algorithms.cell.public.messages import CellMessage
 from sottovoce.algorithms.cell.public.state import CellState
-from sottovoce.learners.learner import Effect, Send
+from sottovoce.learning.learners.learner import Effect, Send
 
 _MAX_QUEUED = 4  # queue limit for a slow or absent peer; messages older than these are no longer useful
 

@@ -10,8 +10,8 @@ from sottovoce.algorithms.contributions.public.robust import lower_median
 from sottovoce.algorithms.contributions.public.state import Contribution, ContributionsState, highest_stored_rank, rank
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, rate
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import shape_refusal
-from sottovoce.learners.published_records import Provenance
+from sottovoce.learning.learners.learner import shape_refusal
+from sottovoce.learning.learners.published_records import Provenance
 
 _MIN_STEP = 1e-3  # as a fraction of the first step's length
 _MAX_JUMP = 2.0

@@ -54,7 +54,7 @@ from sottovoce.algorithms.steps.public.descent import (
 )
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,
@@ -73,7 +73,7 @@ from sottovoce.learners.learner import (
     Timer,
     free_peer_indices,
 )
-from sottovoce.learners.published_records import Provenance
+from sottovoce.learning.learners.published_records import Provenance
 
 _CYCLE = "cycle"
 _RESEND_CYCLES = 64

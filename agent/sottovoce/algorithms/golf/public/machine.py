@@ -20,7 +20,7 @@ from sottovoce.algorithms.golf.public.moments import build_scheme, sum_moments
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,
@@ -40,7 +40,7 @@ from sottovoce.learners.learner import (
     free_peer_indices,
     shape_refusal,
 )
-from sottovoce.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf
+from sottovoce.learning.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.perturbation import Moments, Scheme
 
 NAME = "golf"

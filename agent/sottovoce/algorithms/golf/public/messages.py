@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.learners.published_records import Holding, PublishedRecord
+from sottovoce.learning.learners.published_records import Holding, PublishedRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.least_squares import ridge
-from sottovoce.learners.published_records import Perturbation, PublishedRecord
+from sottovoce.learning.learners.published_records import Perturbation, PublishedRecord
 from sottovoce.perturbation import Moments, Scheme, scheme
 
 _LARGEST = 16.0

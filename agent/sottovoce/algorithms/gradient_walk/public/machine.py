@@ -24,7 +24,7 @@ from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessa
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.gossip_rules import descend
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,

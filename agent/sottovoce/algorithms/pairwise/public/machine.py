@@ -44,7 +44,7 @@ from sottovoce.algorithms.steps.public.descent_schedule import (
 )
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,

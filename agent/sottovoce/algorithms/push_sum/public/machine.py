@@ -34,7 +34,7 @@ from sottovoce.algorithms.steps.public.descent_schedule import (
 )
 from sottovoce.door import Answer, Refused, Release
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,

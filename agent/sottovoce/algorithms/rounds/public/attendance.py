@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
 from sottovoce.algorithms.rounds.public.state import RoundMessage, RoundsState
-from sottovoce.learners.learner import Effect, Send
+from sottovoce.learning.learners.learner import Effect, Send
 
 MAX_QUEUED = 4
 """Queue limit behind the message in transit; older messages and those from earlier rounds are dropped."""

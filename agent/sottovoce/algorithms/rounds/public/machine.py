@@ -33,7 +33,7 @@ from sottovoce.algorithms.rounds.public.state import LARGEST, RESTING, RoundMess
 from sottovoce.algorithms.rounds.public.work import Algorithm, Floats, Mixing, Work
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sottovoce.algorithms.shared_model.public.messages import HeadAnnouncement, ModelRequest, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
-from sottovoce.learners.learner import Effect, Message, Send
+from sottovoce.learning.learners.learner import Effect, Message, Send
 
 
 def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:

@@ -33,7 +33,7 @@ from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelSc
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.decentralised.chain_steps import project_onto_ball
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.door import Refused
-from sottovoce.learners.learner import Progress
+from sottovoce.learning.learners.learner import Progress
 
 
 class ScheduleProgress(Protocol):

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from sottovoce.registry import ALGORITHMS
+from sottovoce.learning.registry import ALGORITHMS
 
 NAME = "momentum-sgd"
 

@@ -1,6 +1,6 @@
 """Types and interfaces shared by all learners. A learner's public half is a state machine without I/O."""
 
-from sottovoce.learners.learner import (
+from sottovoce.learning.learners.learner import (
     Ask,
     Delivered,
     Effect,
@@ -27,7 +27,14 @@ from sottovoce.learners.learner import (
     TakePart,
     Timer,
 )
-from sottovoce.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
+from sottovoce.learning.learners.published_records import (
+    Holding,
+    Perturbation,
+    Provenance,
+    PublishedRecord,
+    Shelf,
+    Signed,
+)
 
 __all__ = [
     "Ask",

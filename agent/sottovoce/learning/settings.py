@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
-from sottovoce.model_names import GRAPH_SHARE, has_graph
-from sottovoce.registry import ALGORITHMS, Algorithm
+from sottovoce.learning.model_names import GRAPH_SHARE, has_graph
+from sottovoce.learning.registry import ALGORITHMS, Algorithm
 from sottovoce.suggestions import LARGEST, invalid_key
 
 Batch = Annotated[int, Meta(ge=1, le=1_000_000, description="number of records in a batch")]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.door import CellAnswer, CellQuery, Query, Refused, Release
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published_records import PublishedRecord
+from sottovoce.learning.learners.published_records import PublishedRecord
 
 
 class Message(Protocol):

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
+from sottovoce.learning.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
 from sottovoce.plugins import LEARNER, Plugin, find, guarded, guarded_proxy, installed_plugins, load
 from sottovoce.suggestions import suggest_name
 
@@ -26,7 +26,7 @@ COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
 DEFAULT = "clipd2p"
 """The default learner."""
 
-_ALGORITHMS_PACKAGE = "algorithms"
+_ALGORITHMS_PACKAGE = "sottovoce.algorithms"
 
 Relation = Literal["add-remove", "replace-one"]
 
@@ -36,7 +36,7 @@ class Algorithm:
     """An algorithm's registry entry: everything that configuration, testbeds, reports and audits need to know about it.
 
     Attributes:
-        settings: settings class, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged with the
+        settings: settings class, a subclass of sottovoce.learning.settings.LearnerSettings that is tagged with the
             algorithm's name.
         releases: description of a device's releases.
         parts: function that takes a configuration and the public records by which models are scored (or None), and
@@ -217,11 +217,11 @@ def unknown_name_hint(name: str) -> str:
 @lru_cache(maxsize=1)
 def _built_in_algorithms() -> dict[str, Algorithm]:
     """Return this package's algorithms, which are defined in ALGORITHMS in each algorithm's module `algorithm`."""
-    directory = Path(__file__).with_name(_ALGORITHMS_PACKAGE)
-    folders = sorted(file.parent.name for file in directory.glob("*/algorithm.py*"))  # source or bytecode
+    directory = import_module(_ALGORITHMS_PACKAGE).__path__[0]
+    folders = sorted(file.parent.name for file in Path(directory).glob("*/algorithm.py*"))  # source or bytecode
     algorithms: dict[str, Algorithm] = {}
     for folder in folders:
-        algorithms |= import_module(f"{__package__}.{_ALGORITHMS_PACKAGE}.{folder}.algorithm").ALGORITHMS
+        algorithms |= import_module(f"{_ALGORITHMS_PACKAGE}.{folder}.algorithm").ALGORITHMS
     return algorithms
 
 
