@@ -33,6 +33,7 @@ from sottovoce.vault import (
     record_mechanism,
 )
 from sottovoce.vault.clipping import clip_to_grid
+from sottovoce.vault.record_selection import find_positions, select_units
 from sottovoce.vault.release import SealedRelease
 from sottovoce.vault.sampling import Poisson
 from sottovoce.vault.terms import chains, gradients
@@ -50,7 +51,7 @@ def drawn_anew(vault: Vault, query: Query) -> Release:
     plan = context.program.plan(query)
     assert not isinstance(plan, Refused)
     value = plan.mechanism.apply(
-        context.program.compute(query, context.records.select_units(plan.event.units)), context.noise
+        context.program.compute(query, select_units(context.records, plan.event.units)), context.noise
     )
     step, units = 2.0**plan.mechanism.exponent, plan.event.units.count
     return SealedRelease(query.id, value, step, context.statement, context.noise.simulated, units)
@@ -145,7 +146,7 @@ def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
         context, slot = vault._context, replace(query, slot=0)
         plan = context.program.plan(slot)
         assert not isinstance(plan, Refused)
-        raw, noisy = context.program.compute(slot, context.records.select_units(plan.event.units)), plan.mechanism
+        raw, noisy = context.program.compute(slot, select_units(context.records, plan.event.units)), plan.mechanism
         if isinstance(noisy, pure_sum.PureSum):
             value = replace(noisy, law="none", scale=0, epsilon=math.inf).apply(raw, context.noise)
         else:
@@ -299,16 +300,22 @@ def poisson_rate_a_percent_more(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Poisson, "draw", drawn)
 
 
+def _patch_find_positions(patch: pytest.MonkeyPatch, first: int, last: int) -> None:
+    for module in ("record_selection", "vault"):
+        patch.setattr(
+            f"sottovoce.vault.{module}.find_positions",
+            lambda records, units: find_positions(records, _moved(units, first, last)),
+        )
+
+
 def blocks_shifted(patch: pytest.MonkeyPatch) -> None:
     """The records of a block are those one number on."""
-    find_positions = Records.find_positions
-    patch.setattr(Records, "find_positions", lambda self, units: find_positions(self, _moved(units, 1, 1)))
+    _patch_find_positions(patch, 1, 1)
 
 
 def blocks_overlap(patch: pytest.MonkeyPatch) -> None:
     """Each block reads one number of the next."""
-    find_positions = Records.find_positions
-    patch.setattr(Records, "find_positions", lambda self, units: find_positions(self, _moved(units, 0, 1)))
+    _patch_find_positions(patch, 0, 1)
 
 
 def unit_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.units import EVERY, Units
-from sottovoce.errors import DataError, InternalError
+from sottovoce.errors import DataError
 
 _LARGEST_LABEL = int(np.iinfo(np.int64).max)
 
@@ -39,25 +38,6 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def find_positions(self, units: Units | None) -> NDArray[np.int64]:
-        """Return the positions of the records that belong to these units, int64[m], ascending.
-
-        Raises:
-            InternalError: if only some units are requested and the records' units are not known.
-        """
-        if units == EVERY:
-            return np.arange(len(self), dtype=np.int64)
-        if self.units is None:
-            raise InternalError("records without units cannot be selected by unit: this is a bug; please report it")
-        selected = np.zeros(len(self), dtype=np.bool_)
-        for first, last in units.spans if units is not None else ():
-            selected |= (self.units >= first) & (self.units <= last)
-        return np.flatnonzero(selected)
-
-    def select_units(self, units: Units | None) -> "Records":
-        """Return these units' records, in their original order; if `units` is None, none. See `find_positions`."""
-        return self if units == EVERY else self.at(self.find_positions(units))
 
     def at(self, places: NDArray[Any] | slice) -> "Records":
         """Return the records at these positions."""

@@ -1,16 +1,13 @@
 """Linear regression: trained by gradients, or solved from the debiased moments of perturbed records."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
 from sottovoce.kernels.per_example import PerExample, inner
-
-if TYPE_CHECKING:
-    from sottovoce.perturbation import Moments
 
 Floats = NDArray[np.float64]
 
@@ -58,11 +55,29 @@ class LeastSquares(PerExample):
         return losses
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Sums of unbiased estimates over releases; two instances can be added.
+
+    Attributes:
+        first: float64[copies, d], estimate of Σ y⁽ᵏ⁾x.
+        second: float64[d, d], estimate of Σ xxᵀ; symmetric, but not positive definite if the noise is large.
+        count: number of releases.
+    """
+
+    first: Floats
+    second: Floats
+    count: int
+
+    def __add__(self, other: Self) -> "Moments":
+        return Moments(self.first + other.first, self.second + other.second, self.count + other.count)
+
+
 _SHIFT_FACTOR = 0.7  # tuned on subsets of MNIST's training images: |e| and |e|/2 are worse with 50,000 records
 _MAX_TRACE_SHARE = 0.05
 
 
-def ridge(moments: "Moments") -> NDArray[np.float64]:
+def ridge(moments: Moments) -> NDArray[np.float64]:
     """Fit w^(k) = (S₂ + λI)⁻¹ S₁^(k), where S₁ and S₂ are the means of y^(k)x and xxᵀ over n records.
 
     Unlike the loss of a model that walks over noisy records, both moments are unbiased, so their noise averages out.

@@ -1,33 +1,16 @@
 """The interface that every scheme for releasing one record implements."""
 
-from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sottovoce.kernels.least_squares import Moments as Moments
 
 Values = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _CHUNK_NUMBERS = 2**22  # number of values in one block of rows, 32 MiB as float64
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Moments:
-    """Sums of unbiased estimates over releases; two instances can be added.
-
-    Attributes:
-        first: float64[copies, d], estimate of Σ y⁽ᵏ⁾x.
-        second: float64[d, d], estimate of Σ xxᵀ; symmetric, but not positive definite if the noise is large.
-        count: number of releases.
-    """
-
-    first: Floats
-    second: Floats
-    count: int
-
-    def __add__(self, other: Self) -> "Moments":
-        return Moments(self.first + other.first, self.second + other.second, self.count + other.count)
 
 
 class Scheme(Protocol):

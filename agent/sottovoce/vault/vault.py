@@ -29,6 +29,7 @@ from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.program import Plan, Program
+from sottovoce.vault.record_selection import find_positions
 from sottovoce.vault.release import SealedRelease
 from sottovoce.vault.witnesses import Witness
 
@@ -331,9 +332,11 @@ class Vault:
         ]
         if (units := overlap(event.units, plan.event.units)) is not None:
             paid_units.append(units)
+        if plan.sampling is None and paid_units == [EVERY]:
+            return None
+        positions = find_positions(records, union(*paid_units) if paid_units else None)
         if plan.sampling is None:
-            return None if paid_units == [EVERY] else records.find_positions(union(*paid_units) if paid_units else None)
-        positions = records.find_positions(union(*paid_units) if paid_units else None)
+            return positions
         return positions[plan.sampling.draw(len(positions), self._context.noise)]
 
     def _release(self, query_id: bytes, stored: StoredRelease, units: Units) -> Release:

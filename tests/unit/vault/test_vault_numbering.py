@@ -19,6 +19,7 @@ from sottovoce.vault.account import build_account
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.numbering import SPACE, block_bounds, enrol_records, number_by_hash
+from sottovoce.vault.record_selection import select_units
 from sottovoce.vault.terms.chains import chain_count_check
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.records import RecordTerms
@@ -223,9 +224,9 @@ def test_neither_key_nor_list_ever_changes(path: Path, statement: str) -> None:
 
 
 def test_records_without_numbers_are_not_read_unit_by_unit() -> None:
-    assert draw_records(3).select_units(EVERY).features.shape == (3, FEATURES)
+    assert select_units(draw_records(3), EVERY).features.shape == (3, FEATURES)
     with pytest.raises(InternalError, match="without units"):
-        draw_records(3).select_units(Units(((0, 1),)))
+        select_units(draw_records(3), Units(((0, 1),)))
 
 
 def test_the_overlap_of_two_sets_of_units() -> None:

@@ -17,6 +17,7 @@ from sottovoce.kernels.decentralised.chain_steps import (
     project_onto_ball,
     strongly_convex,
 )
+from sottovoce.vault.record_selection import select_units
 
 Floats = NDArray[np.float64]
 
@@ -101,7 +102,7 @@ class ChainSteps:
         return float(losses[0]) + self.regularisation / 2 * float(point @ point)
 
     def _batch(self, records: Records, start: int) -> Records:
-        return records.select_units(Units(((start, start + self.batch - 1),)))
+        return select_units(records, Units(((start, start + self.batch - 1),)))
 
 
 def clip_to_unit_ball(rows: Floats) -> Floats:
