@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
-from sottovoce.accounting.accountant import composed_epsilon
-from sottovoce.accounting.pairs import AddedPair, Pair, RemovedPair, ReplacedPair
+from sottovoce.privacy.accounting.accountant import composed_epsilon
+from sottovoce.privacy.accounting.pairs import AddedPair, Pair, RemovedPair, ReplacedPair
 
 RATES, NOISES = (0.001, 0.01, 0.1, 0.5, 1.0), (0.4, 0.6, 1.0, 2.0, 5.0, 20.0)
 RELEASES, DELTAS = (1, 10, 100, 1000, 10**4, 10**5), (1e-3, 1e-5, 1e-7, 1e-10)

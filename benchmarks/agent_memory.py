@@ -21,7 +21,7 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.join import join
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import create_fleet
-from sottovoce.vault import Budget
+from sottovoce.privacy.vault import Budget
 
 NAMES = ("one", "two")
 FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model with 650 parameters, and a part of its records

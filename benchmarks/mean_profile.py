@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
-from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
-from sottovoce.vault import Budget, SeededNoise
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.vault import Budget, SeededNoise
+from sottovoce.privacy.vault.terms.means import MeanTerms
 from sottovoce_lab.testbed.mean_errors import ErrorMeter
 
 Floats = NDArray[np.float64]

@@ -127,7 +127,7 @@ def configure(directory: Path) -> None:
     """Configure two devices in one fleet as each other's peers."""
     from sottovoce.agent.join import join  # not needed in a process that computes a step
     from sottovoce.fleet import create_fleet
-    from sottovoce.vault import Budget
+    from sottovoce.privacy.vault import Budget
 
     fleet = create_fleet(directory / "fleet", "step")
     ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build, calibrate
-from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.perturbation import scheme
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build, calibrate
+from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.privacy.vault.record_mechanism import RecordMechanism
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator.simulated_records import simulate
 
 RECORDS, CLASSES = 120, 10

@@ -24,11 +24,11 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
-from sottovoce.door import Query, Refused
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet, create_fleet
-from sottovoce.vault import Budget, Ledger, Vault
-from sottovoce.vault.remote import RemoteVault
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, Vault
+from sottovoce.privacy.vault.remote import RemoteVault
 
 RECORDS, CLASSES = 120, 10
 FEATURES = (64, 9_999)  # with a constant feature and ten classes, these give 650 and 100,000 parameters

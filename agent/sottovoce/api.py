@@ -3,13 +3,9 @@
 The package imports this module when a public name is first used, so a device's commands load only what they need.
 """
 
-from sottovoce.accounting.calibration import Calibrated, calibrate
-from sottovoce.accounting.composition import Composed
-from sottovoce.accounting.release_notation import compose
 from sottovoce.agent.embedded import Agent, AgentEvent
 from sottovoce.data import Records
 from sottovoce.data.records import check_records
-from sottovoce.door import PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import (
     ClockError,
     ConfigError,
@@ -33,9 +29,13 @@ from sottovoce.learning.learners import Learner
 from sottovoce.learning.registry import Algorithm
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.transports.memory import Exchange, MemoryTransport
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault
-from sottovoce.vault import build as build_vault
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.accounting.calibration import Calibrated, calibrate
+from sottovoce.privacy.accounting.composition import Composed
+from sottovoce.privacy.accounting.release_notation import compose
+from sottovoce.privacy.api import PrivacyStatement, Query, Refused, Release
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
+from sottovoce.privacy.vault import build as build_vault
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 __all__ = [
     "Agent",

@@ -15,11 +15,11 @@ from unittest.mock import patch
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sottovoce.errors import LedgerError, MessageRefused
-from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.masks import centre_values, pair_mask, unpack_values
-from sottovoce.secure_sum.share_tree import ShareTree
-from sottovoce.secure_sum.shares import Combiner
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.secure_sum.masks import centre_values, pair_mask, unpack_values
+from sottovoce.privacy.secure_sum.share_tree import ShareTree
+from sottovoce.privacy.secure_sum.shares import Combiner
+from sottovoce.privacy.secure_sum.statements import (
     Offer,
     Ready,
     Statement,
@@ -27,7 +27,7 @@ from sottovoce.secure_sum.statements import (
     roster_from_offers,
     round_digest,
 )
-from sottovoce.vault import Ledger
+from sottovoce.privacy.vault import Ledger
 
 from tests.cells.enrolled import Enrolled
 from tests.cells.fleet import CELL, CLIP, NOWHERE, Parts, Party, Round, SaidNo, fleet, party, signed
@@ -472,7 +472,7 @@ def _offer() -> Offer:
 
 
 def _body(statement: Statement) -> Offer:
-    from sottovoce.secure_sum.statements import decode_body
+    from sottovoce.privacy.secure_sum.statements import decode_body
 
     return decode_body(statement, Offer)
 
@@ -484,8 +484,8 @@ def _dump_ledger(one: Party) -> bytes:
 
 
 def _claimed_variance(terms: str) -> float:
-    from sottovoce.accounting.event_parser import parse_event
-    from sottovoce.accounting.events import CellSum
+    from sottovoce.privacy.accounting.event_parser import parse_event
+    from sottovoce.privacy.accounting.events import CellSum
 
     event = parse_event(terms)
     assert isinstance(event, CellSum)

@@ -14,10 +14,10 @@ from sottovoce.algorithms.cell.public import gathering, knowledge
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
 from sottovoce.algorithms.cell.public.gathering import LeaderUpdate, StatementCollector
 from sottovoce.algorithms.cell.public.knowledge import Knowledge
-from sottovoce.cell import Cell
-from sottovoce.secure_sum import masks, opening, shares, steps
-from sottovoce.secure_sum.opening import VerifiedOpening
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum import masks, opening, shares, steps
+from sottovoce.privacy.secure_sum.opening import VerifiedOpening
+from sottovoce.privacy.secure_sum.statements import (
     Accusation,
     Offer,
     Ready,
@@ -28,11 +28,11 @@ from sottovoce.secure_sum.statements import (
     roster_from_offers,
     round_digest,
 )
-from sottovoce.vault import cell_context, cell_member, cell_sum
-from sottovoce.vault.budget import StoredRelease
-from sottovoce.vault.cell_context import CellContext
-from sottovoce.vault.cell_member import CellMember
-from sottovoce.vault.cell_sum import CellMechanism
+from sottovoce.privacy.vault import cell_context, cell_member, cell_sum
+from sottovoce.privacy.vault.budget import StoredRelease
+from sottovoce.privacy.vault.cell_context import CellContext
+from sottovoce.privacy.vault.cell_member import CellMember
+from sottovoce.privacy.vault.cell_sum import CellMechanism
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 BUGS: dict[str, tuple[Bug, tuple[str, ...]]] = {}

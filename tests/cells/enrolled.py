@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 from sottovoce.agent.provenance import FleetProvenance, MemberVerifier
 from sottovoce.agent.revocation_store import StoredRevocations, revoke, store_revocation_list
-from sottovoce.cell import Cell
 from sottovoce.data import Records
-from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.fleet import Fleet, Identity, Validity, enrol
 from sottovoce.kernels.profile import Profile
-from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.statements import Offer, Statement, body_bytes
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.secure_sum.statements import Offer, Statement, body_bytes
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.terms.means import MeanTerms
 
 from tests.support.fleets import new_fleet
 

@@ -7,16 +7,16 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.cell import Cell
 from sottovoce.data import Records
-from sottovoce.door import CellQuery, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.profile import Profile
 from sottovoce.learning.learners.published_records import Signed
-from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.opening import compute_total, recover_secrets
-from sottovoce.secure_sum.share_tree import ShareTree
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.api import CellQuery, Refused
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.secure_sum.opening import compute_total, recover_secrets
+from sottovoce.privacy.secure_sum.share_tree import ShareTree
+from sottovoce.privacy.secure_sum.statements import (
     Body,
     Offer,
     Ready,
@@ -27,8 +27,8 @@ from sottovoce.secure_sum.statements import (
     roster_from_offers,
     round_digest,
 )
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.terms.means import MeanTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ from sottovoce.algorithms.cell.public.messages import (
 )
 from sottovoce.algorithms.cell.public.outbox import queue_sends
 from sottovoce.algorithms.cell.public.state import CellState
-from sottovoce.door import CellAnswer, Refused
 from sottovoce.learning.learners.learner import Effect, Event, Reply, Send, Timer
-from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.opening import Opening
-from sottovoce.secure_sum.proofs import revealed_digest
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.api import CellAnswer, Refused
+from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.secure_sum.opening import Opening
+from sottovoce.privacy.secure_sum.proofs import revealed_digest
+from sottovoce.privacy.secure_sum.statements import (
     Accusation,
     Body,
     Deal,
@@ -47,7 +47,7 @@ from sottovoce.secure_sum.statements import (
     roster_from_offers,
     round_digest,
 )
-from sottovoce.vault import Vault
+from sottovoce.privacy.vault import Vault
 
 from tests.cells.fleet import NOWHERE, signed
 

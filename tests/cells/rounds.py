@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
-from sottovoce.cell import Cell
 from sottovoce.data import Records
-from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.kernels.profile import Profile
-from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.statements import SurvivorConfirmation
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.cell_sum import CellMechanism
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.secure_sum.statements import SurvivorConfirmation
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.cell_sum import CellMechanism
+from sottovoce.privacy.vault.terms.means import MeanTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

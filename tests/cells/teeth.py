@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sottovoce.accounting.events import CellSum
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
-from sottovoce.vault import Budget
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.accounting.events import CellSum
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.vault import Budget
+from sottovoce.privacy.vault.terms.means import MeanTerms
 from sottovoce_lab.auditor.games.canaries import play_canary_game
 from sottovoce_lab.auditor.targets.cells import CellMeans
 

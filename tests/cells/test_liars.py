@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import msgpack
 from sottovoce.algorithms.cell.public.machine import _leader_order
-from sottovoce.secure_sum.proofs import Proof, judge_proof
+from sottovoce.privacy.secure_sum.proofs import Proof, judge_proof
 
 from tests.cells.fleet import belongs
 from tests.cells.liars import LIARS

@@ -5,11 +5,11 @@ import pytest
 from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
 from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer
 from sottovoce.algorithms.steps.public.descent import Schedule
-from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

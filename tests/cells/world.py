@@ -8,11 +8,11 @@ from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
-from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.kernels.profile import Profile
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.terms.means import MeanTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

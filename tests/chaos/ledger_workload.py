@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.perturbation import scheme
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.vault.terms.records import RecordTerms
 
 from tests.support.disk_log import save
 from tests.support.disk_recorder import DiskRecorder

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from sottovoce.door import Query, Refused
 from sottovoce.errors import LedgerError
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Ledger, Spending, Vault
 from sottovoce.storage.schema import PAGE_BYTES
-from sottovoce.vault import Ledger, Spending, Vault
 
 from tests.chaos import ledger_workload as life
 from tests.support.crash_disk import EVERYTHING, NOTHING, Crash, CrashDisk, Image

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import GaussianSum, RecordReleased
 from sottovoce.errors import LedgerError
+from sottovoce.privacy.accounting.events import GaussianSum, RecordReleased
+from sottovoce.privacy.vault import Budget, Ledger, Spending
+from sottovoce.privacy.vault.budget import StoredRelease
+from sottovoce.privacy.vault.chain import Head
 from sottovoce.storage.schema import PAGE_BYTES
-from sottovoce.vault import Budget, Ledger, Spending
-from sottovoce.vault.budget import StoredRelease
-from sottovoce.vault.chain import Head
 
 from tests.support.crash_disk import Image
 from tests.support.memory import memory_directory

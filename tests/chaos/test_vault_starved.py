@@ -12,7 +12,7 @@ from pathlib import Path
 from sottovoce.agent.assemble import LEDGER
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet
-from sottovoce.vault import Ledger, protocol
+from sottovoce.privacy.vault import Ledger, protocol
 
 from tests.support.devices import Device
 from tests.support.fleets import new_fleet

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, Vault, build
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Spending, Vault, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 OWNER = "meter-17"
 EPSILON = 2.0

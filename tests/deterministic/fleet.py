@@ -13,10 +13,10 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, Pu
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
-from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Answer, Query, Refused, Release
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, out_peers
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 from sottovoce_lab.testbed.memory_store import MemoryStore

@@ -11,11 +11,11 @@ from sottovoce.agent.links import Outgoing
 from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, Step
 from sottovoce.data import Records
-from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Message
-from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Answer, PrivacyStatement, Query
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation
 from sottovoce_lab.simulator import simulation as engine
 from sottovoce_lab.simulator.invariants import LAWS, Invariants, SingleApplicationLaw

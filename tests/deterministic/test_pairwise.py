@@ -12,11 +12,11 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step
 from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Message, Reply
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation, out_peers
 from sottovoce_lab.simulator import simulation as engine
 from sottovoce_lab.testbed.memory_store import MemoryStore

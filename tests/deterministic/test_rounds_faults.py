@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.algorithms.rounds.public import Rounds, RoundsState
-from sottovoce.door import Answer, Query, Refused
+from sottovoce.privacy.api import Answer, Query, Refused
 from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut

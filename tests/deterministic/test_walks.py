@@ -9,9 +9,9 @@ import pytest
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule, GradientWalkState
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.data import Records
-from sottovoce.perturbation import visit_epsilons
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.terms.walks import WalkTerms
+from sottovoce.privacy.perturbation import visit_epsilons
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.terms.walks import WalkTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut

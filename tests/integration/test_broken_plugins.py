@@ -17,7 +17,7 @@ ASKED = "state, [*effects, Ask(Query('momentum-sgd', 'gradient', 0, state.work.m
 WRAPPED = """
 from dataclasses import replace as _replace
 from sottovoce.learning.learners import Ask, SetTimer
-from sottovoce.door import Query
+from sottovoce.privacy.api import Query
 
 class _Learner:
     def __init__(self, inner):

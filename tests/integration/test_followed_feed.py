@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.accounting.event_parser import parse_event
-from sottovoce.accounting.units import Units
 from sottovoce.agent.join import join
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY
 from sottovoce.fleet import Fleet
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.event_parser import parse_event
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_home.store import WindowStore
 
 from tests.support.devices import Device, free_port

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.accounting.units import Units
 from sottovoce.agent.control import ask
 from sottovoce.data.feed import read_windows
 from sottovoce.days import DAY
 from sottovoce.errors import NetworkError
-from sottovoce.vault import Ledger
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.vault import Ledger
 
 from tests.support.devices import free_port
 from tests.support.home import GLOW, Bystander

@@ -25,7 +25,6 @@ from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.config import load
 from sottovoce.data import Records
-from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused
 from sottovoce.fleet import Fleet
 from sottovoce.learning.learners import Ask
@@ -33,8 +32,9 @@ from sottovoce.net.transports import Listener, Peer, Receive, Transport
 from sottovoce.net.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
 from sottovoce.net.wire.v1.envelope_pb2 import Envelope
 from sottovoce.net.wire.v1.ledger_head_pb2 import LedgerHeads
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.attacker import share

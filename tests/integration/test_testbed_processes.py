@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
 from sottovoce.errors import NetworkError
-from sottovoce.vault import Ledger
+from sottovoce.privacy.vault import Ledger
 
 from tests.support.devices import draw_records
 from tests.support.processes import SOTTOVOCE, document, processes_about, sottovoce

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
-from sottovoce.vault import Ledger
+from sottovoce.privacy.vault import Ledger
 
 from tests.support.command import run_here
 from tests.support.devices import draw_records

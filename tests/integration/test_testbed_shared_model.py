@@ -9,7 +9,7 @@ from sottovoce.agent.assemble import LEDGER
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
 
 from tests.support.command import run_here
 from tests.support.devices import draw_records

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent import record_book, sqlite_store
 from sottovoce.fleet import load
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.vault import Budget, Ledger
 
 from tests.support.devices import Device, free_port
 from tests.support.processes import running

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
 from sottovoce.fleet import Fleet
-from sottovoce.vault import Ledger, Spending
+from sottovoce.privacy.vault import Ledger, Spending
 
 from tests.support.devices import Device, accuracy
 from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce

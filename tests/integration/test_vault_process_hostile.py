@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 import sottovoce
 import sottovoce_bootstrap
-from sottovoce.accounting.event_parser import parse_event
 from sottovoce.data import apply
 from sottovoce.fleet import Fleet
-from sottovoce.vault import Ledger
+from sottovoce.privacy.accounting.event_parser import parse_event
+from sottovoce.privacy.vault import Ledger
 
 from tests.support.devices import FEATURES, Device
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
@@ -208,7 +208,7 @@ def test_callers_other_than_the_agent_are_turned_away(scene: Scene) -> None:
     """Even root is refused, although root needs no socket; another device's agent on the same machine certainly is."""
     code = (
         "import sys, socket\n"
-        "from sottovoce.vault import protocol\n"
+        "from sottovoce.privacy.vault import protocol\n"
         "connection = socket.socket(socket.AF_UNIX)\n"
         "connection.connect(sys.argv[1])\n"
         "print(protocol.decode_reply(protocol.receive(connection, 2**20, 20)))\n"

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.accounting.tally import Tally
-from sottovoce.accounting.units import Units
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import create_fleet, enrol
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.accounting.tally import Tally
+from sottovoce.privacy.accounting.units import Units
 
 from tests.neighbours.cases import Case
 from tests.neighbours.pairs import play

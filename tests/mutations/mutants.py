@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.events import with_units
-from sottovoce.accounting.tally import Tally
-from sottovoce.accounting.units import EVERY, Units
 from sottovoce.algorithms.golf.public.machine import Golf
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.data import Records
-from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.learning.learners import Send
 from sottovoce.net.wire import SignedHead
-from sottovoce.perturbation import Laplace
-from sottovoce.vault import (
+from sottovoce.privacy.accounting.events import with_units
+from sottovoce.privacy.accounting.tally import Tally
+from sottovoce.privacy.accounting.units import EVERY, Units
+from sottovoce.privacy.api import Answer, Query, Refused, Release
+from sottovoce.privacy.perturbation import Laplace
+from sottovoce.privacy.vault import (
     Ledger,
     OperatingSystemNoise,
     Vault,
@@ -32,12 +32,12 @@ from sottovoce.vault import (
     pure_sum,
     record_mechanism,
 )
-from sottovoce.vault.clipping import clip_to_grid
-from sottovoce.vault.record_selection import find_positions, select_units
-from sottovoce.vault.release import SealedRelease
-from sottovoce.vault.sampling import Poisson
-from sottovoce.vault.terms import chains, gradients
-from sottovoce.vault.terms import records as rooms_records
+from sottovoce.privacy.vault.clipping import clip_to_grid
+from sottovoce.privacy.vault.record_selection import find_positions, select_units
+from sottovoce.privacy.vault.release import SealedRelease
+from sottovoce.privacy.vault.sampling import Poisson
+from sottovoce.privacy.vault.terms import chains, gradients
+from sottovoce.privacy.vault.terms import records as rooms_records
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 Values = NDArray[np.int64]
@@ -303,7 +303,7 @@ def poisson_rate_a_percent_more(patch: pytest.MonkeyPatch) -> None:
 def _patch_find_positions(patch: pytest.MonkeyPatch, first: int, last: int) -> None:
     for module in ("record_selection", "vault"):
         patch.setattr(
-            f"sottovoce.vault.{module}.find_positions",
+            f"sottovoce.privacy.vault.{module}.find_positions",
             lambda records, units: find_positions(records, _moved(units, first, last)),
         )
 

@@ -15,11 +15,11 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records, width
-from sottovoce.door import Status
 from sottovoce.errors import ConfigError, PrivacyError
 from sottovoce.learning.registry import ALGORITHMS
-from sottovoce.vault import Ledger, SeededNoise, Terms, build
-from sottovoce.vault.terms.streams import StreamTerms
+from sottovoce.privacy.api import Status
+from sottovoce.privacy.vault import Ledger, SeededNoise, Terms, build
+from sottovoce.privacy.vault.terms.streams import StreamTerms
 
 FEATURES, CLASSES = 3, 2
 WINDOWS = (10, 15)

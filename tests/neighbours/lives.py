@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from sottovoce.algorithms.assembly import build_family
-from sottovoce.door import Query
-from sottovoce.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.vault.terms.chains import ChainTerms
-from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
-from sottovoce.vault.terms.means import MeanTerms
-from sottovoce.vault.terms.records import RecordTerms
-from sottovoce.vault.terms.streams import StreamTerms
-from sottovoce.vault.terms.walks import WalkTerms
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.vault.terms.chains import ChainTerms
+from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.vault.terms.records import RecordTerms
+from sottovoce.privacy.vault.terms.streams import StreamTerms
+from sottovoce.privacy.vault.terms.walks import WalkTerms
 
 from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
 from tests.neighbours.world import CRASHES, Row

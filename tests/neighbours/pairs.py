@@ -19,15 +19,22 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from sottovoce.accounting.events import SMOOTHING_VARIANCE, CellSum, Event, GaussianSum, PureRelease, RecordReleased
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.sampled import SampledGaussian
-from sottovoce.accounting.units import EVERY, Units
-from sottovoce.door import Status
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit
-from sottovoce.perturbation.cap import PROBABILITY_BITS, _tail
-from sottovoce.vault.record_mechanism import RecordMechanism, l1_units
+from sottovoce.privacy.accounting.events import (
+    SMOOTHING_VARIANCE,
+    CellSum,
+    Event,
+    GaussianSum,
+    PureRelease,
+    RecordReleased,
+)
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.accounting.sampled import SampledGaussian
+from sottovoce.privacy.accounting.units import EVERY, Units
+from sottovoce.privacy.api import Status
+from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit
+from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, _tail
+from sottovoce.privacy.vault.record_mechanism import RecordMechanism, l1_units
 
 from tests.neighbours.cases import Case
 from tests.neighbours.lives import Life, draw_lives, make_arrivals_gradual

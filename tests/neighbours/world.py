@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.event_parser import parse_event
-from sottovoce.accounting.events import Event
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import prepare_records, required_budget
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, add_identities
-from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import LedgerError, PrivacyError
-from sottovoce.secure_sum.statements import Statement
-from sottovoce.vault import GrowingRecords, Ledger, SeededNoise, Terms, build
-from sottovoce.vault.block_sampler import BlockSampler
-from sottovoce.vault.cell_context import CellContext
-from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
-from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
-from sottovoce.vault.programs.program import Plan
-from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.privacy.accounting.event_parser import parse_event
+from sottovoce.privacy.accounting.events import Event
+from sottovoce.privacy.api import PrivacyStatement, Query, Refused
+from sottovoce.privacy.secure_sum.statements import Statement
+from sottovoce.privacy.vault import GrowingRecords, Ledger, SeededNoise, Terms, build
+from sottovoce.privacy.vault.block_sampler import BlockSampler
+from sottovoce.privacy.vault.cell_context import CellContext
+from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.privacy.vault.discrete_laplace import DiscreteLaplaceSampler
+from sottovoce.privacy.vault.max_norm_laplace import MaxNormLaplaceSampler
+from sottovoce.privacy.vault.programs.program import Plan
+from sottovoce.privacy.vault.record_mechanism import RecordMechanism
 from sottovoce_lab.auditor.targets.cells import OtherMembers
 
 Ints = NDArray[np.int64]

@@ -5,9 +5,9 @@ from collections import defaultdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sottovoce.accounting.events import Event, GaussianSum, RecordReleased
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import Event, GaussianSum, RecordReleased
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.vault import Budget, Ledger
 
 SUMS = st.builds(GaussianSum, st.integers(1, 10**6), st.integers(3_000, 60_000))
 RELEASES = st.builds(

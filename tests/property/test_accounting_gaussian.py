@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from sottovoce.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 
 epsilons = st.floats(1e-3, 400)
 mus = st.floats(1e-3, 30)

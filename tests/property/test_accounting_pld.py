@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sottovoce.accounting.accountant import composed_delta, composed_epsilon
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.pairs import (
+from sottovoce.privacy.accounting.accountant import composed_delta, composed_epsilon
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.accounting.pairs import (
     AddedPair,
     FixedSizePair,
     GaussianPair,
@@ -20,7 +20,7 @@ from sottovoce.accounting.pairs import (
     RemovedPair,
     ReplacedPair,
 )
-from sottovoce.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
+from sottovoce.privacy.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
 
 rates = st.floats(-3, 0).map(lambda power: 10**power)
 noises = st.floats(0.4, 20)

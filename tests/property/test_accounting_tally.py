@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, with_units
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.tally import Tally
-from sottovoce.accounting.units import EVERY, LAST, Units
+from sottovoce.privacy.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, with_units
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.accounting.tally import Tally
+from sottovoce.privacy.accounting.units import EVERY, LAST, Units
 
 DELTA = 1e-5
 NAMED_UNITS = range(9)  # units below 9 are drawn; 50 stands for all that are never named

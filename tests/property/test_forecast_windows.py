@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import DataSet, Records
 from sottovoce.data.forecast import HALF_HOURS, LAGS, forecast_dataset
-from sottovoce.door import Query, Refused
 from sottovoce.kernels.least_squares import LeastSquares
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.clipped_sum import exact_sum
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.clipped_sum import exact_sum
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 from tests.support.loads import draw_half_hours
 

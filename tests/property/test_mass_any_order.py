@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing
-from sottovoce.door import Query
 from sottovoce.learning.learners import Ask, Message, SetTimer
+from sottovoce.privacy.api import Query
 from sottovoce_lab.simulator import Device
 
 from tests.deterministic.fleet import PowerCut, fleet

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.clipped_sum import exact_sum
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.clipped_sum import exact_sum
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 CLIP = 0.7
 

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
 from sottovoce.kernels import MAX_SUMMED
 from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.clipped_sum import DiscreteGaussian, calibrate
-from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.sampled_sum import calibrate_sampled
-from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian, calibrate
+from sottovoce.privacy.vault.programs.gradient import GradientSum
+from sottovoce.privacy.vault.sampled_sum import calibrate_sampled
+from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
 
 Floats = NDArray[np.float64]
 CLIP, ERROR = 0.7, 2.0**-12

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.pure_sum import bound_to_grid
-from sottovoce.vault.terms.walks import WalkTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.pure_sum import bound_to_grid
+from sottovoce.privacy.vault.terms.walks import WalkTerms
 
 EPSILON = 1.0
 

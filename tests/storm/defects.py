@@ -22,7 +22,7 @@ from sottovoce.algorithms.pairwise.public.state import Move
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.errors import DataError
 from sottovoce.learning.learners import Delivered, Reply
-from sottovoce.vault import Ledger
+from sottovoce.privacy.vault import Ledger
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.storm.run import Outcome, play

@@ -8,8 +8,8 @@ from typing import cast
 from sottovoce.agent.own_task import build_task
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.errors import InternalError
-from sottovoce.secure_sum.statements import Body, Statement, body_bytes
-from sottovoce.vault import Vault
+from sottovoce.privacy.secure_sum.statements import Body, Statement, body_bytes
+from sottovoce.privacy.vault import Vault
 from sottovoce_lab.simulator import Device
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.plan import Plan

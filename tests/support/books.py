@@ -17,10 +17,10 @@ from sottovoce.algorithms.push_sum.public.machine import PushSumState as Learner
 from sottovoce.algorithms.steps.mixing_state import read_numerator
 from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.config import load
-from sottovoce.door import Query
 from sottovoce.net.wire import decode, unseal
 from sottovoce.net.wire.v1.state_pb2 import PushSumState
-from sottovoce.vault import Ledger, Spending
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Ledger, Spending
 
 from tests.support.devices import Device, kernel
 from tests.support.messages import as_push_sum_share

@@ -17,7 +17,7 @@ from sottovoce.data import apply, width
 from sottovoce.fleet import Fleet, Identity, Validity
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.registry import ALGORITHMS
-from sottovoce.vault import Budget
+from sottovoce.privacy.vault import Budget
 
 FEATURES, CLASSES = 4, 3
 _PORTS = range(12_000, 20_000)  # below the testbed's ports, and below the system's ports for outgoing connections

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sottovoce.agent.assemble import IDENTITY
 from sottovoce.fleet import load
-from sottovoce.vault import Budget
+from sottovoce.privacy.vault import Budget
 
 from tests.support.command import run_here
 from tests.support.devices import Device, free_port

@@ -7,12 +7,12 @@ from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Messenger
 from sottovoce.agent.ledger_head_store import LedgerHeadStore
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.wait_status import Waits
-from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.fleet import Identity
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.net.wire import SignedHead
 from sottovoce.ops import Counters
-from sottovoce.vault import LedgerPosition, Spending, Witness
+from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
+from sottovoce.privacy.vault import LedgerPosition, Spending, Witness
 
 
 def mark(past: str) -> bytes:
@@ -32,7 +32,7 @@ def make_head(
 
 @dataclass
 class Past:
-    """A ledger's history without the ledger; implements the part of sottovoce.vault.VaultInterface that gossip needs.
+    """A ledger's history without the ledger; implements the part of VaultInterface that gossip needs.
 
     Attributes:
         charges: the number of charges so far, each with its release.

@@ -23,10 +23,10 @@ import numpy as np
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
-from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError
-from sottovoce.vault import Budget, Ledger, protocol
-from sottovoce.vault.remote import RemoteVault
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, protocol
+from sottovoce.privacy.vault.remote import RemoteVault
 
 _PTRACE_ATTACH, _PTRACE_SEIZE = 16, 0x4206
 _PARALLEL = 8

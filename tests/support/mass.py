@@ -14,7 +14,7 @@ from sottovoce.algorithms.golf.public.moments_machine import GolfMoments, Moment
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.config import AgentConfig
-from sottovoce.door import Release
+from sottovoce.privacy.api import Release
 
 from tests.support.saved_states import messages_in_transit, read_agents
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.accounting.streams import Kind, coefficients
+from sottovoce.privacy.accounting.streams import Kind, coefficients
 
 
 def largest_error(kind: Kind, steps: int, band: int | None = None) -> float:

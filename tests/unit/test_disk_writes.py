@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce.storage.disk_writes import DiskWriteCounter
-from sottovoce.vault import Budget, Ledger
 
 PAGE, FRAME = 4096, 24
 

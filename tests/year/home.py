@@ -19,8 +19,8 @@ from sottovoce.days import DAY, last_complete_day
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet.authority import Authority
 from sottovoce.learning.learners import Learner
-from sottovoce.vault import Ledger, SeededNoise, Vault
-from sottovoce.vault.ledger_file import connect
+from sottovoce.privacy.vault import Ledger, SeededNoise, Vault
+from sottovoce.privacy.vault.ledger_file import connect
 from sottovoce_home.meters import Arrival, Meter
 from sottovoce_home.sources import build_sources
 from sottovoce_home.store import WindowStore

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
-from sottovoce.accounting.units import Units
 from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.rotation import rotate
 from sottovoce.data.forecast import energy_kwh, forecast_dataset
@@ -17,8 +16,9 @@ from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import TaskRefused
 from sottovoce.fleet import create_fleet
 from sottovoce.fleet.signed_task import SignedTask
-from sottovoce.vault import Ledger
-from sottovoce.vault.account import audit_account, build_account
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.vault import Ledger
+from sottovoce.privacy.vault.account import audit_account, build_account
 from sottovoce_home.blend import Blend, group_by_day
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation

@@ -49,7 +49,7 @@ def test_a_device_that_pays_as_a_whole_spreads_its_steps_over_a_year(tmp_path: P
 
 
 def test_a_year_says_what_did_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    days_to_come_pay = "sottovoce.vault.vault.Vault._restrict_to_ended"
+    days_to_come_pay = "sottovoce.privacy.vault.vault.Vault._restrict_to_ended"
     monkeypatch.setattr(days_to_come_pay, lambda _, event: event)
     wh = draw_half_hours(3, 16, 3).astype(np.int64)
     outcome = Year(wh, tmp_path, Plan(days=16, away=0, late=0, task=None, upgrade=None, wrong_clocks=0)).run()

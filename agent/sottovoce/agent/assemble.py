@@ -45,11 +45,11 @@ from sottovoce.fleet.clock import NAME as CLOCK
 from sottovoce.fleet.clock import ClockFloor
 from sottovoce.fleet.identity import IDENTITY as IDENTITY
 from sottovoce.learning.learners import Message
-from sottovoce.learning.task import Task
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import decode, encode, read_payload, read_task_digest, seal
 from sottovoce.ops import Counters
-from sottovoce.vault import VaultInterface
+from sottovoce.privacy.vault import VaultInterface
+from sottovoce.task import Task
 
 if TYPE_CHECKING:
     from sottovoce.agent.record_book import RecordStore

@@ -18,7 +18,6 @@ from typing import Any, cast
 
 from sottovoce.agent.adaptive_interval import AdaptiveInterval
 from sottovoce.agent.links import NewestMessage, Outgoing, Parcel, Store
-from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import (
     Ask,
@@ -45,6 +44,7 @@ from sottovoce.learning.learners import (
     TakePart,
     Timer,
 )
+from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Query, Refused
 
 _MAX_REPLY_VALUES = 2**20
 """Maximum total number of values in stored replies, which are kept until the peer's next message in case of loss."""

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.accounting.events import Event
 from sottovoce.agent.group_epsilon import epsilon_in_separate_releases, epsilon_in_shared_releases
 from sottovoce.agent.statement_preview import preview_statement
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.config import AgentConfig
-from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import MIN_DAYS, Budget, RenewalInterval, Spending, read_policy
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.privacy.accounting.events import Event
+from sottovoce.privacy.api import PrivacyStatement, Status
+from sottovoce.privacy.vault import MIN_DAYS, Budget, RenewalInterval, Spending, read_policy
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.vault.terms.records import RecordTerms
 
 SCHEMA = "sottovoce.privacy-explanation/1"
 

@@ -9,7 +9,7 @@ import msgspec
 from sottovoce.errors import IdentityError
 from sottovoce.fleet.files import read, write_new
 from sottovoce.fleet.invitation import PromisedBudget
-from sottovoce.vault import Budget
+from sottovoce.privacy.vault import Budget
 
 _FILE_NAME = "promised.json"
 PURPOSES = {

@@ -23,9 +23,9 @@ from sottovoce.fleet import Fleet, Trust
 from sottovoce.fleet.authority import Authority, RetiredKeyError
 from sottovoce.fleet.files import replace
 from sottovoce.fleet.signed_task import SignedTask, read_task
-from sottovoce.learning.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.net.transports import Peer
 from sottovoce.net.wire.version_offer import VersionOffer
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
 _log = logging.getLogger(__name__)
 NAME = "task"

@@ -8,9 +8,9 @@ compose.
 import math
 from collections.abc import Mapping
 
-from sottovoce.accounting.events import Event
-from sottovoce.accounting.gaussian import MAX_EPSILON, gaussian_epsilon, sum_epsilons
-from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
+from sottovoce.privacy.accounting.events import Event
+from sottovoce.privacy.accounting.gaussian import MAX_EPSILON, gaussian_epsilon, sum_epsilons
+from sottovoce.privacy.accounting.sampled import SampledGaussian, sampled_epsilon
 
 _STEPS = 60
 

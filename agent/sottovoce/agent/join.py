@@ -13,8 +13,8 @@ from sottovoce.fleet.identity import FLEET_CERTIFICATE
 from sottovoce.fleet.invitation import PromisedBudget, Seeds, Token, read_bundle, void_bundle, write_seeds
 from sottovoce.fleet.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
 from sottovoce.fleet.pinned import enrol_pinned
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce.storage.durable import rename
-from sottovoce.vault import Budget, Ledger
 
 BudgetChoice = Callable[[PromisedBudget | None], Budget]
 """Function that returns a new ledger's budget; its argument is the fleet devices' promise, or None if unknown."""

@@ -23,7 +23,7 @@ from sottovoce.fleet import Identity, peer_dns_name
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.ops import Counters
-from sottovoce.vault import LedgerPosition, VaultInterface
+from sottovoce.privacy.vault import LedgerPosition, VaultInterface
 
 T = TypeVar("T")
 _LIFE_BYTES = 16

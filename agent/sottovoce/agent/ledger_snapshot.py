@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sottovoce.errors import LedgerError
-from sottovoce.vault import Ledger
+from sottovoce.privacy.vault import Ledger
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from sottovoce.algorithms.family import Family, prepare_records
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, check_records, load, uniform_bounds
 from sottovoce.errors import ConfigError, DataError
-from sottovoce.vault import (
+from sottovoce.privacy.vault import (
     GrowingRecords,
     Ledger,
     OperatingSystemNoise,
@@ -25,7 +25,7 @@ from sottovoce.vault import (
 )
 
 if TYPE_CHECKING:  # imported late: only devices in a cell need it
-    from sottovoce.secure_sum.statements import Statement
+    from sottovoce.privacy.secure_sum.statements import Statement
 
 LEDGER = "ledger.db"
 

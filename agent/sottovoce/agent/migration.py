@@ -14,10 +14,10 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
-from sottovoce.accounting.events import LedgerMove
 from sottovoce.errors import LedgerError
+from sottovoce.privacy.accounting.events import LedgerMove
+from sottovoce.privacy.vault import Ledger
 from sottovoce.storage.durable import rename, sync
-from sottovoce.vault import Ledger
 
 _LEDGER = "ledger.db"
 _MOVING = "moving"  # file in a draft directory that contains the owner and the nonce of the move that created it

@@ -11,7 +11,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data.transform import parse_steps
 from sottovoce.learning.model_names import has_graph
 from sottovoce.learning.settings import GradientSettings
-from sottovoce.learning.task import LARGEST, Task, Value
+from sottovoce.task import LARGEST, Task, Value
 
 _FORMAT = 1
 _DATA_FIELDS = ("features", "classes", "expected_records", "ranges", "windows")

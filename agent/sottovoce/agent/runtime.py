@@ -41,7 +41,6 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
 from sottovoce.concurrency import ThreadPool
 from sottovoce.config import AgentConfig
-from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.fleet import Identity, Trust, peer_dns_name
 from sottovoce.learning.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
@@ -49,7 +48,8 @@ from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import read_task_digest
 from sottovoce.ops import Counters, RateLimitedLog
 from sottovoce.ops.machine import written_bytes
-from sottovoce.vault import Spending, VaultInterface
+from sottovoce.privacy.api import CellQuery, Query
+from sottovoce.privacy.vault import Spending, VaultInterface
 
 if TYPE_CHECKING:  # imported late: only learners that use published records have a book
     from sottovoce.agent.record_book import RecordStore

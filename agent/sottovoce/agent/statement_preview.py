@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sottovoce.accounting.events import Event
 from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, width
-from sottovoce.door import PrivacyStatement
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.privacy.accounting.events import Event
+from sottovoce.privacy.api import PrivacyStatement
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
 
 
 def preview_statement(

@@ -23,7 +23,7 @@ from sottovoce.fleet.renewal import renewal_time
 from sottovoce.net.transports import Transport
 from sottovoce.ops import Counters
 from sottovoce.ops.machine import resident_bytes
-from sottovoce.vault import LimitSpending, PeriodSpending, Spending, VaultInterface
+from sottovoce.privacy.vault import LimitSpending, PeriodSpending, Spending, VaultInterface
 
 SCHEMA = "sottovoce.status/1"
 

@@ -21,7 +21,7 @@ from sottovoce.errors import ConfigError, IdentityError, TaskRefused
 from sottovoce.fleet.authority import Authority
 from sottovoce.fleet.identity import FLEET_CERTIFICATE
 from sottovoce.fleet.signed_task import SignedTask, read_task
-from sottovoce.vault import Ledger, Mandate, read_policy
+from sottovoce.privacy.vault import Ledger, Mandate, read_policy
 
 _EARLY_SECONDS = 60.0  # tolerated clock difference, in seconds
 

@@ -11,9 +11,9 @@ from typing import Any
 from sottovoce.agent.fleet_tasks import FleetTasks
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.errors import MessageRefused
-from sottovoce.learning.task import Task, read
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.ops import RateLimitedLog
+from sottovoce.task import Task, read
 
 _log = logging.getLogger(__name__)
 TASK = "task/1"

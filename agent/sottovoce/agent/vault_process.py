@@ -22,9 +22,9 @@ from sottovoce.config import AgentConfig
 from sottovoce.confinement import forbid_network, hide_memory
 from sottovoce.data import parse
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
+from sottovoce.privacy.vault import Ledger
+from sottovoce.privacy.vault.server import ServedVault, VaultServer, listening_socket
 from sottovoce.storage.durable import is_read_only
-from sottovoce.vault import Ledger
-from sottovoce.vault.server import ServedVault, VaultServer, listening_socket
 
 if TYPE_CHECKING:
     from sottovoce.fleet.authority import Authority

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import WriteThrottle
-from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import PrivacyError
-from sottovoce.vault import VaultInterface
+from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Query, Refused
+from sottovoce.privacy.vault import VaultInterface
 
 _WAIT = "vault"
 _ANSWER_SECONDS = 600.0

@@ -18,8 +18,8 @@ from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefu
 from sottovoce.fleet import Identity, Trust
 from sottovoce.fleet.signed_task import read_task
 from sottovoce.fleet.trust import CurrentAuthority
-from sottovoce.learning.task import Task
-from sottovoce.vault import Ledger, VaultInterface
+from sottovoce.privacy.vault import Ledger, VaultInterface
+from sottovoce.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ def _activate_next_task(own_config: AgentConfig, identity: Identity, activator: 
 
 def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> VaultSession:
     """Open a session with a separate vault."""
-    from sottovoce.vault.remote import RemoteVault  # imported late: saves memory in an agent without a separate vault
+    from sottovoce.privacy.vault.remote import (
+        RemoteVault,  # imported late: saves memory in an agent without a separate vault
+    )
 
     path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
     if path.exists():

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import MessageRefused
 from sottovoce.net.transports import DeliveryFailed, Peer
-from sottovoce.vault import VaultInterface, Witness
+from sottovoce.privacy.vault import VaultInterface, Witness
 
 WITNESSES = 8
 """Number of witnesses. If half of the fleet is unreachable, one device in 256 reaches none of its witnesses."""

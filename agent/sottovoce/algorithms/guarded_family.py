@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from sottovoce.algorithms.family import Family, SignalAndNoise
-from sottovoce.door import Query
 from sottovoce.learning.learners import Effect, Event, Learner, Progress, PublishModel, Reply, Send, SetTimer, Timer
 from sottovoce.learning.learners.learner import Ask
 from sottovoce.plugins import Plugin, guarded, guarded_proxy
+from sottovoce.privacy.api import Query
 
 _LEARNER = ("initial_state", "without_state", "restore", "start", "on", "progress")
 _CODEC = ("encode", "decode")

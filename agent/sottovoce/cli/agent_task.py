@@ -74,7 +74,7 @@ def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.agent.consent import consent_directory, load_newest_task
     from sottovoce.fleet.signed_task import read_task
-    from sottovoce.vault import Ledger
+    from sottovoce.privacy.vault import Ledger
 
     newest = load_newest_task(settings)
     ledger = Ledger.read(consent_directory(settings) / LEDGER)

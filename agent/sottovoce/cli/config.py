@@ -18,7 +18,7 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
     from sottovoce.cli.privacy_explain import ledger_path, open_ledger
     from sottovoce.config import load
     from sottovoce.errors import IdentityError, SottovoceError
-    from sottovoce.vault import check_ledger_exists
+    from sottovoce.privacy.vault import check_ledger_exists
 
     settings = load(path)
     errors = list(find_problems(settings))

@@ -80,7 +80,7 @@ def export(
     from sottovoce.agent.certificate import certify
     from sottovoce.cli.output import check_writable, write_text_file
     from sottovoce.fleet import load
-    from sottovoce.vault import Ledger
+    from sottovoce.privacy.vault import Ledger
 
     if out is not None:
         check_writable("--out", out)
@@ -100,7 +100,7 @@ def export(
 def _ledger_facts(state: Path) -> dict[str, Any]:
     """Return a summary of the ledger in a state directory; opening the ledger verifies it completely."""
     from sottovoce.agent.assemble import LEDGER
-    from sottovoce.vault import Ledger
+    from sottovoce.privacy.vault import Ledger
 
     ledger = Ledger.read(state / LEDGER)
     try:

@@ -85,7 +85,7 @@ def _privacy(config: "AgentConfig") -> dict[str, Any]:
     """Return a configuration's privacy statement and the ε spent, which is None if the ledger cannot be read."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.explain import build_explanation
-    from sottovoce.vault import Ledger
+    from sottovoce.privacy.vault import Ledger
 
     statement: dict[str, Any] = build_explanation(config, None)["statement"]
     _, default_path = state_files(config.agent.state)

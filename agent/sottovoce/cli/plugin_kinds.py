@@ -9,8 +9,6 @@ from sottovoce.data.spec import DataKind
 from sottovoce.errors import PluginError
 from sottovoce.learning.registry import Algorithm, loaded_algorithms
 from sottovoce.net.transports.plugin import TransportPlugin
-from sottovoce.perturbation import RESERVED_NAMES as MECHANISMS
-from sottovoce.perturbation import RecordMechanismPlugin
 from sottovoce.plugins import (
     DATA_KIND,
     KINDS,
@@ -23,6 +21,8 @@ from sottovoce.plugins import (
     installed_plugins,
     load,
 )
+from sottovoce.privacy.perturbation import RESERVED_NAMES as MECHANISMS
+from sottovoce.privacy.perturbation import RecordMechanismPlugin
 
 _BUILT_IN: dict[str, tuple[type, Container[str]]] = {
     LEARNER: (Algorithm, loaded_algorithms()),

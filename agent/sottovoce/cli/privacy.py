@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from sottovoce import __version__
-from sottovoce.accounting import release_notation as notation
 from sottovoce.cli import lab
 from sottovoce.cli.privacy_explain import explain
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
+from sottovoce.privacy.accounting import release_notation as notation
 
 
 def compose(
@@ -111,7 +111,7 @@ def calibrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the least noise that makes all releases together (ε, δ)-differentially private."""
-    from sottovoce.accounting.calibration import calibrate
+    from sottovoce.privacy.accounting.calibration import calibrate
 
     if mechanism.endswith("gaussian") and not 0 < delta < 1:
         raise UsageError(

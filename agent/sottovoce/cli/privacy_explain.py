@@ -13,7 +13,7 @@ from sottovoce.errors import UsageError
 if TYPE_CHECKING:
     from sottovoce.agent.explain import LedgerTotals
     from sottovoce.config import AgentConfig
-    from sottovoce.vault import Ledger
+    from sottovoce.privacy.vault import Ledger
 
 _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # assumed if there is no configuration
 
@@ -97,7 +97,7 @@ def open_ledger(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
         LedgerError: if the ledger is missing or corrupt, or was created for another budget.
     """
     from sottovoce.algorithms.family import required_budget
-    from sottovoce.vault import Ledger, check_budget
+    from sottovoce.privacy.vault import Ledger, check_budget
 
     path = ledger_path(settings)
     ledger = Ledger.read(path)

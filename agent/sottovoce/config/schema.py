@@ -7,7 +7,6 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
-from sottovoce.cell import Cell
 from sottovoce.config.feed import FeedSection, is_broker_url
 from sottovoce.config.sections import IdentitySection, MembershipSection, ObserveSection
 from sottovoce.config.transport import TransportSection
@@ -15,6 +14,7 @@ from sottovoce.learning.model_names import REGRESSION_MODEL, has_graph
 from sottovoce.learning.registry import ALGORITHMS, DEFAULT, loaded_algorithms
 from sottovoce.learning.settings import LearnerSettings
 from sottovoce.plugins import METER_SOURCE, installed_plugins
+from sottovoce.privacy.cell import Cell
 from sottovoce.suggestions import LARGEST, invalid_key
 
 _MAX_EPSILON = 500.0

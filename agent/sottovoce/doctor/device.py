@@ -19,8 +19,8 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import DataError, ExitCode, SottovoceError
 from sottovoce.fleet import Identity, load
 from sottovoce.fleet.renewal import renewal_time
-from sottovoce.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
-from sottovoce.vault.ledger_file import is_log_corrupt
+from sottovoce.privacy.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
+from sottovoce.privacy.vault.ledger_file import is_log_corrupt
 
 _OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 _RENEW = "renew it with `sottovoce fleet renew`: docs/how-to/enrol.md"

@@ -9,7 +9,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.fleet.authority import Authority, check_fleet_signature
 from sottovoce.fleet.fleet_keys import MAX_CHANGES, KeyChange
 from sottovoce.fleet.framing import frame_fields
-from sottovoce.learning.task import MAX_SIGNED_TASK_BYTES
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
 _MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers
 _DOMAIN = b"sottovoce/fleet-task/v1"
@@ -26,7 +26,8 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         begins: Unix time in seconds at which devices switch to this task; a time in the past means immediately.
         ends: Unix time in seconds after which devices release nothing more for this task; None for no end.
         purpose: what the result is for; a device's owner may refuse the task because of it.
-        period: budget period that this task opens, if budgets renew; 0 for the first. See sottovoce.vault.limits.
+        period: budget period that this task opens, if budgets renew; 0 for the first. See
+            sottovoce.privacy.vault.limits.
         tables: the `[task]`, `[data]`, `[learner]` and `[privacy]` tables of a configuration, without device-specific
             settings.
         keys: changes of the fleet's keys; empty if there are none.

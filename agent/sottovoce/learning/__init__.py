@@ -1,1 +1,1 @@
-"""Learning in general: types shared by all learners, their registry and settings, and task documents."""
+"""Learning in general: types shared by all learners, their registry and their settings."""

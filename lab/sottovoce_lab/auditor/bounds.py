@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from sottovoce.accounting.gaussian import MAX_EPSILON
+from sottovoce.privacy.accounting.gaussian import MAX_EPSILON
 
 from sottovoce_lab.auditor.binomial import lower_limit, probabilities, quantile, upper_limit
 from sottovoce_lab.auditor.shapes import Shape

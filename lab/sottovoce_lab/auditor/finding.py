@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from sottovoce.door import PrivacyStatement
+from sottovoce.privacy.api import PrivacyStatement
 
 SIGNIFICANCE = 1e-6
 """Significance level of a whole audit: at most one in a million audits wrongly refutes a sound target."""

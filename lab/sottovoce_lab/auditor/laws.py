@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.errors import InternalError
-from sottovoce.perturbation import Cap, RandomisedLabel
-from sottovoce.vault import Budget
+from sottovoce.privacy.accounting.gaussian import gaussian_mu
+from sottovoce.privacy.perturbation import Cap, RandomisedLabel
+from sottovoce.privacy.vault import Budget
 
 from sottovoce_lab.auditor.binomial import two_sided_p_value
 from sottovoce_lab.auditor.p_values import gamma_above, gamma_two_sided, phi, uniformity_p_value

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from sottovoce.accounting.gaussian import MAX_EPSILON
-from sottovoce.door import PrivacyStatement
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.learning.registry import ALGORITHMS
-from sottovoce.vault import Ledger
+from sottovoce.privacy.accounting.gaussian import MAX_EPSILON
+from sottovoce.privacy.api import PrivacyStatement
+from sottovoce.privacy.vault import Ledger
 
 from sottovoce_lab.auditor.bounds import pure_sample_size, sample_size
 from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding

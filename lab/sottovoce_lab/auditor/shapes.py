@@ -11,10 +11,10 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Protocol
 
-from sottovoce.accounting.accountant import composed_delta, composed_epsilon
-from sottovoce.accounting.calibration import Neighbouring, calibrate
-from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from sottovoce.accounting.pairs import MIN_NOISE, AddedPair, Pair, RemovedPair, ReplacedPair
+from sottovoce.privacy.accounting.accountant import composed_delta, composed_epsilon
+from sottovoce.privacy.accounting.calibration import Neighbouring, calibrate
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from sottovoce.privacy.accounting.pairs import MIN_NOISE, AddedPair, Pair, RemovedPair, ReplacedPair
 
 from sottovoce_lab.auditor.p_values import phi
 

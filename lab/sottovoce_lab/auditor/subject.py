@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query
-from sottovoce.vault import Budget, Ledger, Vault
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Budget, Ledger, Vault
 
 from sottovoce_lab.auditor.shapes import Shape
 

@@ -15,7 +15,7 @@ from sottovoce.agent.links import Parcel
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Ask, Learner, Message, SetTimer
 from sottovoce.net.wire import decode, encode
-from sottovoce.vault import Vault
+from sottovoce.privacy.vault import Vault
 
 from sottovoce_lab.testbed.memory_store import MemoryStore
 

@@ -41,7 +41,7 @@ def run_views(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the ε of an agent against observers that see all its messages, some of them, or the average."""
-    from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
+    from sottovoce.privacy.accounting.gaussian import gaussian_epsilon, gaussian_mu
 
     from sottovoce_lab.simulator import views as gossip
 

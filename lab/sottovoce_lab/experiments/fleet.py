@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Bounds, DataSet, Records, apply, load, synthetic, two_gaussians, uniform_bounds, width
 from sottovoce.errors import UsageError
 from sottovoce.kernels.linear import copies, targets
-from sottovoce.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
+from sottovoce.privacy.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
 
 from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.settings import Settings

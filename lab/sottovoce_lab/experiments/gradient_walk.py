@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import UsageError
 from sottovoce.kernels.gossip_rules import SLOPES
 from sottovoce.kernels.linear import targets
-from sottovoce.perturbation import visit_epsilons
+from sottovoce.privacy.perturbation import visit_epsilons
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.fleet_meter import Meter

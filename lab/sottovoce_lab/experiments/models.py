@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.kernels.least_squares import ridge
-from sottovoce.perturbation import Scheme
+from sottovoce.privacy.perturbation import Scheme
 
 from sottovoce_lab.simulator.vector import MixedSums, RecordStores, TravellingModels
 

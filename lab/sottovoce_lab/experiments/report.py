@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import sottovoce
 from sottovoce.data import Records
-from sottovoce.door import PrivacyStatement, Status
+from sottovoce.privacy.api import PrivacyStatement, Status
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.fleet_meter import Spread

@@ -1,7 +1,7 @@
 """The privacy statement that a simulated run would have if its noise were real."""
 
-from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import PrivacyError
+from sottovoce.privacy.api import PrivacyStatement, Status
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.settings import Settings

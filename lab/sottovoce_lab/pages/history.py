@@ -7,7 +7,7 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.ledger_snapshot import snapshot
 from sottovoce.agent.status import SCHEMA
 from sottovoce.errors import NetworkError
-from sottovoce.vault.account import epsilon_history
+from sottovoce.privacy.vault.account import epsilon_history
 
 from sottovoce_lab.pages.device import History
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.door import PrivacyStatement
+from sottovoce.privacy.api import PrivacyStatement
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, damped_contribution
-from sottovoce.door import Refused
+from sottovoce.privacy.api import Refused
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Occurrence

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.core import Core
 from sottovoce.agent.links import Store
 from sottovoce.learning.learners import Learner
-from sottovoce.vault import Vault
+from sottovoce.privacy.vault import Vault
 
 from sottovoce_lab.simulator.disk import Disk
 

@@ -27,10 +27,10 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposal
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
-from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import UsageError
 from sottovoce.learning.learners import Effect, Event, Learner, Received, Reply, Timer
-from sottovoce.vault import Vault
+from sottovoce.privacy.api import Answer, Query, Refused
+from sottovoce.privacy.vault import Vault
 from typing_extensions import override
 
 from sottovoce_lab.simulator.altered_release import AlteredRelease

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from sottovoce.agent.links import NewestMessage, Outgoing, SavedState, Store
-from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import DataError, LedgerUnwritable
-from sottovoce.vault import Vault
+from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Query, Refused
+from sottovoce.privacy.vault import Vault
 from typing_extensions import override
 
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault

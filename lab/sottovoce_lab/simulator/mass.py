@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.door import Refused
+from sottovoce.privacy.api import Refused
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Occurrence

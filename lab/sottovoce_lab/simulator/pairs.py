@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.machine import Pairwise, length
 from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contribution
-from sottovoce.door import Refused
+from sottovoce.privacy.api import Refused
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Occurrence

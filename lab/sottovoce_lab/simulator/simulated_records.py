@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.perturbation import (
+from sottovoce.privacy.perturbation import (
     Cap,
     Exact,
     LabelledPrivUnit,
@@ -140,7 +140,7 @@ def _draw_off_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tup
 
 
 def _draw_on_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
-    """Propose heights inside the cap, and return them with whether each is accepted; see sottovoce.vault.sphere."""
+    """Propose heights inside the cap, and return them whether each is accepted; see sottovoce.privacy.vault.sphere."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
     threshold = power * (

@@ -13,9 +13,9 @@ from typing import Any
 
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing
-from sottovoce.door import Answer, CellAnswer, CellQuery, Refused
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.learning.learners import Ask, Message, PublishModel, Reply, SetTimer, TakePart
+from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Refused
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.disk import DiskFull

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from sottovoce.algorithms.cell.public.state import CellState
-from sottovoce.door import CellAnswer
-from sottovoce.secure_sum import steps
+from sottovoce.privacy.api import CellAnswer
+from sottovoce.privacy.secure_sum import steps
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Occurrence

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sottovoce.door import Query
 from sottovoce.errors import UsageError
 from sottovoce.learning.learners import State
+from sottovoce.privacy.api import Query
 
 SCHEMA = "sottovoce.trace/1"
 MAX_TRACED_CYCLES = 2000
@@ -72,7 +72,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class VaultTrace:
-    """An observer for one device's vault in a traced simulation. Implements sottovoce.vault.Observer."""
+    """An observer for one device's vault in a traced simulation. Implements sottovoce.privacy.vault.Observer."""
 
     trace: Trace
     device: str

@@ -1,7 +1,7 @@
 """A wrapper around the real vault, for subclasses that change part of its behaviour."""
 
-from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
-from sottovoce.vault import Spending, Vault
+from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
+from sottovoce.privacy.vault import Spending, Vault
 
 
 class WrappedVault:

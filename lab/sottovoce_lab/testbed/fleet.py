@@ -28,7 +28,7 @@ from sottovoce.errors import (
     SottovoceError,
 )
 from sottovoce.fleet import Identity, create_fleet
-from sottovoce.vault import Ledger, Spending
+from sottovoce.privacy.vault import Ledger, Spending
 
 from sottovoce_lab.simulator import message_faults
 from sottovoce_lab.testbed.agent_files import save_records, to_tables

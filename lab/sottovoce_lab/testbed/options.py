@@ -23,8 +23,8 @@ from sottovoce.kernels.onnx.allowlist import graph_digest
 from sottovoce.learning.model_names import GRAPH_SUFFIX
 from sottovoce.learning.registry import ALGORITHMS, Algorithm, foreign_key_error, loaded_algorithms, unknown_name_hint
 from sottovoce.learning.settings import LearnerSettings
+from sottovoce.privacy.vault import Budget
 from sottovoce.suggestions import suggest_name
-from sottovoce.vault import Budget
 
 from sottovoce_lab.simulator import NEWSCAST, Faults, check_topology
 from sottovoce_lab.testbed.assignments import parse_assignments

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.control import ask, decode_parameters
-from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
-from sottovoce.vault import Spending
+from sottovoce.privacy.api import PrivacyStatement, Status
+from sottovoce.privacy.vault import Spending
 
 from sottovoce_lab.simulator.fault_schedule import FaultSchedule
 from sottovoce_lab.testbed.end_warnings import left_behind_warnings, unfinished_warnings

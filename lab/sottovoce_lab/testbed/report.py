@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from sottovoce.door import PrivacyStatement
+from sottovoce.privacy.api import PrivacyStatement
 
 from sottovoce_lab.testbed.baselines import Baselines
 from sottovoce_lab.testbed.measure import Quality

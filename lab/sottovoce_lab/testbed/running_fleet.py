@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from sottovoce.vault import Spending
+from sottovoce.privacy.vault import Spending
 
 from sottovoce_lab.testbed.broker import TestbedBroker
 from sottovoce_lab.testbed.fleet import Member

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from sottovoce import accounting
+from sottovoce.privacy import accounting
 
 HEAVY = ("aiomqtt", "asyncio", "cryptography", "google.protobuf", "grpc", "msgspec", "rich", "sqlite3", "ssl", "typer")
 
@@ -12,7 +12,7 @@ HEAVY = ("aiomqtt", "asyncio", "cryptography", "google.protobuf", "grpc", "msgsp
 def test_the_accountant_loads_numpy_and_no_other_dependency() -> None:
     code = (
         "import sys\nbefore = set(sys.modules)  # a measuring of coverage loads some\n"
-        "from sottovoce.accounting import calibrate, compose\n"
+        "from sottovoce.privacy.accounting import calibrate, compose\n"
         "calibrate('gaussian', epsilon=1.0, delta=1e-5, releases=100)\n"
         "compose('gaussian:sigma=1,rate=0.01,count=1000', delta=1e-5)\n"
         f"print([name for name in {HEAVY!r} if name in set(sys.modules) - before])"

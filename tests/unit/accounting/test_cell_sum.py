@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from sottovoce.accounting.event_parser import parse_event
-from sottovoce.accounting.events import CellSum, GaussianSum
 from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.event_parser import parse_event
+from sottovoce.privacy.accounting.events import CellSum, GaussianSum
 
 
 @pytest.mark.parametrize("share, honest", [(5, 1), (5, 2), (6, 7), (9, 30)])

@@ -3,13 +3,13 @@
 import math
 
 import pytest
-from sottovoce.accounting.composition import NO_GUARANTEE, Release, compose, compose_delta, release_from_event
-from sottovoce.accounting.discrete import DiscreteGaussian
-from sottovoce.accounting.events import GaussianSum, PureRelease, RecordReleased, UnprovedRelease
-from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from sottovoce.accounting.pairs import AddedPair, LaplacePair, PurePair, RemovedPair
-from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.composition import NO_GUARANTEE, Release, compose, compose_delta, release_from_event
+from sottovoce.privacy.accounting.discrete import DiscreteGaussian
+from sottovoce.privacy.accounting.events import GaussianSum, PureRelease, RecordReleased, UnprovedRelease
+from sottovoce.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from sottovoce.privacy.accounting.pairs import AddedPair, LaplacePair, PurePair, RemovedPair
+from sottovoce.privacy.accounting.sampled import SampledGaussian
 
 SAMPLED = Release(pairs=(RemovedPair(0.01, 1.0), AddedPair(0.01, 1.0)))
 

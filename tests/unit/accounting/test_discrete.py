@@ -5,15 +5,15 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from sottovoce.accounting.discrete import (
+from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.discrete import (
     MAX_SUMMED_SIGMA,
     DiscreteGaussian,
     discrete_gaussian_delta,
     discrete_laplace_epsilon,
     vector_delta,
 )
-from sottovoce.accounting.gaussian import gaussian_delta
-from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.gaussian import gaussian_delta
 
 
 def exact_delta(epsilon: float, sigma: float, sensitivity: int) -> Decimal:

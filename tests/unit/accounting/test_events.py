@@ -4,10 +4,10 @@ import json
 import math
 
 import pytest
-from sottovoce.accounting.events import Event, GaussianSum, RecordReleased, UnprovedRelease
-from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.errors import PrivacyError
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import Event, GaussianSum, RecordReleased, UnprovedRelease
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.vault import Budget, Ledger
 
 SUM = GaussianSum(10**6, 10_000)
 

@@ -4,7 +4,7 @@ import math
 from decimal import Decimal, localcontext
 
 import pytest
-from sottovoce.accounting.gaussian import MAX_EPSILON, gaussian_delta, gaussian_epsilon, gaussian_mu
+from sottovoce.privacy.accounting.gaussian import MAX_EPSILON, gaussian_delta, gaussian_epsilon, gaussian_mu
 
 SIGMA_AT_SENSITIVITY_1 = [
     (0.1, 30.749566132, 36.304690426, 52.463995823),

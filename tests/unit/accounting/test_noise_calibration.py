@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import pytest
-from sottovoce.accounting.accountant import composed_epsilon
-from sottovoce.accounting.calibration import calibrate
-from sottovoce.accounting.discrete import discrete_gaussian_delta
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.pairs import LaplacePair, RemovedPair, ReplacedPair
 from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.accountant import composed_epsilon
+from sottovoce.privacy.accounting.calibration import calibrate
+from sottovoce.privacy.accounting.discrete import discrete_gaussian_delta
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.accounting.pairs import LaplacePair, RemovedPair, ReplacedPair
 
 
 def least_noise(mechanism: Any = "gaussian", **changes: Any) -> float:

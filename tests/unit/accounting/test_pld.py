@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sottovoce.accounting.accountant import composed_delta, composed_epsilon
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.pairs import (
+from sottovoce.privacy.accounting.accountant import composed_delta, composed_epsilon
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.accounting.pairs import (
     AddedPair,
     FixedSizePair,
     GaussianPair,
@@ -17,7 +17,7 @@ from sottovoce.accounting.pairs import (
     RemovedPair,
     ReplacedPair,
 )
-from sottovoce.accounting.pld import losses, outline
+from sottovoce.privacy.accounting.pld import losses, outline
 
 KNOWN_EPSILONS = [
     (0.01, 1.0, 1000, 1e-5, 1.82824, 2.84345),

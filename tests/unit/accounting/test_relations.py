@@ -1,11 +1,11 @@
 """Cost of a release for the units in a ledger with another guarantee."""
 
 import pytest
-from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, UnprovedRelease
-from sottovoce.accounting.relations import Promise, convert_charge
-from sottovoce.accounting.tally import Tally
-from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import TaskRefused
+from sottovoce.privacy.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, UnprovedRelease
+from sottovoce.privacy.accounting.relations import Promise, convert_charge
+from sottovoce.privacy.accounting.tally import Tally
+from sottovoce.privacy.accounting.units import EVERY, Units
 
 RECORD, WINDOW, DEVICE = "record", "window", "device"
 ADD, REPLACE = "add-remove", "replace-one"

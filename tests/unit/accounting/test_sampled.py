@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sottovoce.accounting.event_parser import parse_event
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
-from sottovoce.accounting.units import Units
 from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.event_parser import parse_event
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
+from sottovoce.privacy.accounting.units import Units
 
 POISSON = SampledGaussian(2**24, 2**12, "poisson", 10, 1000, "add-remove")
 FIXED = replace(POISSON, sampling="without-replacement", neighbouring="replace-one")
@@ -88,7 +88,7 @@ def test_two_relations_do_not_compose() -> None:
 
 def test_affordability_of_the_next_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     """All charges in a budget, one by one: as many as the exact answer allows, with few computations."""
-    from sottovoce.accounting import accountant
+    from sottovoce.privacy.accounting import accountant
 
     requested = 0
     curve = accountant._curve
@@ -112,6 +112,8 @@ def test_a_closed_form_ledger_needs_no_distributions() -> None:
     import subprocess
     import sys
 
-    code = "import sottovoce.accounting.sampled, sottovoce.accounting.events, sys; print(*sys.modules)"
+    code = "import sottovoce.privacy.accounting.sampled, sottovoce.privacy.accounting.events, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"sottovoce.accounting.pld", "sottovoce.accounting.accountant", "scipy", "numpy"} & set(loaded)
+    assert not {"sottovoce.privacy.accounting.pld", "sottovoce.privacy.accounting.accountant", "scipy", "numpy"} & set(
+        loaded
+    )

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from sottovoce.accounting.streams import coefficients, decode
 from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.streams import coefficients, decode
 
 from tests.support.prefix_sums import largest_error
 

@@ -13,7 +13,7 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import PrivacyError
-from sottovoce.vault import Ledger
+from sottovoce.privacy.vault import Ledger
 from sottovoce_home.store import WindowStore
 
 from tests.support.loads import meters_file

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.revocation_store import NAME, revoke, store_revocation_list
-from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Fleet, Validity
-from sottovoce.secure_sum import steps
+from sottovoce.privacy.api import Refused
+from sottovoce.privacy.secure_sum import steps
 
 from tests.cells.enrolled import TASK, Member, try_to_join
 from tests.support.fleets import new_fleet

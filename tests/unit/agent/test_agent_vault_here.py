@@ -10,9 +10,9 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import DataSection, config_from_tables
 from sottovoce.data.feed import Window
-from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
-from sottovoce.vault import Ledger
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Ledger
 from sottovoce_home.store import WindowStore
 
 from tests.support.loads import draw_half_hours

@@ -12,9 +12,9 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
 from sottovoce.fleet import Fleet, Trust, create_fleet, enrol
 from sottovoce.fleet.signed_task import SignedTask, read_task
-from sottovoce.learning.task import MAX_SIGNED_TASK_BYTES
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.ops import Counters
+from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
 
 class Node:

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import PureRelease
 from sottovoce.agent.ledger_snapshot import snapshot
 from sottovoce.errors import LedgerError
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import PureRelease
+from sottovoce.privacy.vault import Budget, Ledger
 
 _BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
 _EVENT = PureRelease("laplace", 1, 4, 4, 1000, 0.004)

@@ -6,13 +6,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import GaussianSum
 from sottovoce.agent import migration
 from sottovoce.agent.migration import move
 from sottovoce.errors import LedgerError
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.vault import Budget, Ledger, Witness
+from sottovoce.privacy.vault.account import audit_account, build_account
 from sottovoce.storage.durable import rename
-from sottovoce.vault import Budget, Ledger, Witness
-from sottovoce.vault.account import audit_account, build_account
 
 BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**6, 20_000)
 OWNER = "meter-17"

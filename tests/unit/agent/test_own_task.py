@@ -12,7 +12,7 @@ from sottovoce.agent.own_task import build_task, declared_ranges, planned_steps
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.learning.registry import ALGORITHMS
-from sottovoce.learning.task import LARGEST, Task, read
+from sottovoce.task import LARGEST, Task, read
 
 BASE: dict[str, dict[str, Any]] = {
     "agent": {"state": "state"},

@@ -13,11 +13,11 @@ from sottovoce.agent.task_activator import TaskActivator, active_configuration, 
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError, TaskRefused
 from sottovoce.fleet import Fleet, create_fleet
 from sottovoce.fleet.signed_task import SignedTask, read_task
-from sottovoce.vault import Ledger
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Ledger
 
 from tests.support.waiting import until
 

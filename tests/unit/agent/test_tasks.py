@@ -9,9 +9,9 @@ from sottovoce.agent import tasks as module
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.tasks import TASK, Tasks
 from sottovoce.agent.wait_status import Waits
-from sottovoce.learning.task import Task
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.ops import Counters
+from sottovoce.task import Task
 
 OWN = Task({"data.bounds": [[0.0], [10.0]], "learner.clip": 0.5})
 OTHER = Task({"data.bounds": [[0.0], [1000.0]], "learner.clip": 0.5})

@@ -13,7 +13,7 @@ from sottovoce.config import config_from_tables
 from sottovoce.errors import SottovoceError
 from sottovoce.fleet import Trust, create_fleet
 from sottovoce.fleet.signed_task import SignedTask
-from sottovoce.vault import Budget, Ledger, Mandate
+from sottovoce.privacy.vault import Budget, Ledger, Mandate
 
 DATA = {"features": 64, "classes": 10, "expected_records": 180.0}
 

@@ -12,7 +12,7 @@ from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
 from sottovoce.fleet import Identity, create_fleet, enrol
 from sottovoce.net.transports import Peer
-from sottovoce.vault import Budget, Ledger, Witness
+from sottovoce.privacy.vault import Budget, Ledger, Witness
 
 from tests.support.heads import Past, head_gossip, peer_at
 from tests.support.waiting import TIMEOUT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.learning.registry import ALGORITHMS
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_lab.auditor import LEARNERS, MECHANISMS, audit
 from sottovoce_lab.auditor.games import play_canary_game
 from sottovoce_lab.auditor.subject import observe_new_device

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import StoredRelease
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.budget import StoredRelease
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.accounting.event_parser import _KINDS
-from sottovoce.accounting.events import GaussianSum
 from sottovoce.agent.dossier import _EVENT_DESCRIPTIONS, OPEN
-from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import audit_account, build_account
+from sottovoce.privacy.accounting.event_parser import _KINDS
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.account import audit_account, build_account
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

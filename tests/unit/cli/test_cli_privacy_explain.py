@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.vault import Budget, Ledger
 
 from tests.support.command import run_here
 from tests.support.devices import new_device

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.vault import gaussian_mu
+from sottovoce.privacy.vault import gaussian_mu
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

@@ -20,8 +20,8 @@ from tests.support.sources import display_path, sources
 GROUP = KINDS["learner"]
 FOLDERS = Path(algorithms.__file__).parent
 OTHERWISE_MEANT = {  # files in which an algorithm's name has another meaning
-    "sottovoce/accounting/sampled.py": {"without-replacement"},  # a way to draw a batch
-    "sottovoce/accounting/release_notation.py": {"without-replacement"},
+    "sottovoce/privacy/accounting/sampled.py": {"without-replacement"},  # a way to draw a batch
+    "sottovoce/privacy/accounting/release_notation.py": {"without-replacement"},
     "sottovoce_lab/simulator/mixing.py": {"push-sum"},  # owner of the weights
     "sottovoce_lab/auditor/targets/__init__.py": {"adad2p"},  # a mechanism
     "sottovoce/learning/registry.py": {DEFAULT},

@@ -4,14 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import PureRelease
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import ledger
 from sottovoce.errors import ExitCode, LedgerError
 from sottovoce.fleet import Fleet
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import PureRelease
+from sottovoce.privacy.vault import Budget, Ledger
 
 from tests.support.devices import Device, new_device
 from tests.support.patients import make_subject, worst_finding

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.door import Status
 from sottovoce.errors import DataError, PrivacyError, UsageError
+from sottovoce.privacy.api import Status
 from sottovoce_lab.experiments import build_settings
 from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.statement import build_statement

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import predict, targets
-from sottovoce.perturbation import Moments, scheme
+from sottovoce.privacy.perturbation import Moments, scheme
 from sottovoce_lab.simulator.simulated_records import simulate
 
 Rows = NDArray[np.float64]

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import SHARE_BITS, Schedule
-from sottovoce.door import PrivacyStatement, Query
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Signed, Timer
+from sottovoce.privacy.api import PrivacyStatement, Query
 
 E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
 S = TypeVar("S", bound=Signed)

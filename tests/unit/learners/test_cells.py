@@ -11,7 +11,6 @@ from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result
 from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer, MeanConsumer
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.algorithms.steps.public.descent import Schedule, rate
-from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels import per_example_gradients
@@ -19,9 +18,10 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
 from sottovoce.learning.learners.published_records import Signed
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.vault.terms.means import MeanTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

@@ -10,7 +10,6 @@ from sottovoce.algorithms.contributions.public.robust import LONGEST
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import rate
-from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import (
     Ask,
@@ -27,6 +26,7 @@ from sottovoce.learning.learners import (
     Send,
     SetTimer,
 )
+from sottovoce.privacy.api import Query, Refused
 
 from tests.unit.learners.support import TICK, FakeRelease, Stamp, schedule
 

@@ -11,8 +11,8 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.steps.public.descent import Schedule, expected_batch, rate
-from sottovoce.door import Query, Refused
 from sottovoce.learning.learners import Ask, SetTimer, Timer
+from sottovoce.privacy.api import Query, Refused
 
 from tests.unit.learners.support import FakeRelease
 

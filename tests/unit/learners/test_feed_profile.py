@@ -5,17 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.units import Units
 from sottovoce.agent.local_vault import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY, NOT_BEFORE
-from sottovoce.door import CellQuery, Query, Refused
 from sottovoce.errors import ConfigError
-from sottovoce.secure_sum.steps import Begin, encode_step
-from sottovoce.vault import Budget, Ledger, SeededNoise
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.api import CellQuery, Query, Refused
+from sottovoce.privacy.secure_sum.steps import Begin, encode_step
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_home.store import WindowStore
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.faults import Faults
@@ -117,7 +117,7 @@ def test_nothing_is_released_before_the_month_ends_and_no_later_day_is_charged(
     settings = config(make_home(tmp_path / "home", draw_half_hours(1, DAYS, 4)[0]), noise=noise)
     ledger = Ledger.in_memory("home", Budget(1.0, 1e-5, "device", "add-remove"))
     if own == "window":
-        from sottovoce.vault import Mandate
+        from sottovoce.privacy.vault import Mandate
 
         ledger = Ledger.in_memory("home", Budget(8.0, 1e-5, "window", "add-remove"))
         ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "device", "add-remove"), b"signed"))

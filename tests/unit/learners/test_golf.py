@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule, GolfState
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.least_squares import ridge
@@ -31,7 +30,8 @@ from sottovoce.learning.learners import (
     Shelve,
     Timer,
 )
-from sottovoce.perturbation import Moments, scheme
+from sottovoce.privacy.api import PrivacyStatement, Query, Refused
+from sottovoce.privacy.perturbation import Moments, scheme
 
 from tests.unit.learners.support import FakeRelease, Stamp
 

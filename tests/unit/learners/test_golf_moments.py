@@ -8,10 +8,10 @@ from sottovoce.algorithms.golf.public.moments_machine import GolfMoments, Moment
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule
-from sottovoce.door import Query, Refused
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.learning.learners import Ask, Delivered, PeersChanged, PublishModel, Received, Send
-from sottovoce.perturbation import Moments, Scheme, scheme
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.perturbation import Moments, Scheme, scheme
 
 from tests.unit.learners.support import TICK, FakeRelease, Hand
 

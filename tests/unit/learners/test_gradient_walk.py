@@ -16,7 +16,6 @@ from sottovoce.algorithms.gradient_walk.public.machine import (
 )
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import (
     Ask,
@@ -32,6 +31,7 @@ from sottovoce.learning.learners import (
     SetTimer,
     Timer,
 )
+from sottovoce.privacy.api import Query, Refused
 
 from tests.unit.learners.support import FakeRelease
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import contribution
-from sottovoce.door import Answer, Refused
 from sottovoce.learning.learners import Ask, Delivered, PublishModel, Received, Send
+from sottovoce.privacy.api import Answer, Refused
 
 from tests.support.messages import as_push_sum_share
 from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state

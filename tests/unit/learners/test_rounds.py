@@ -20,9 +20,9 @@ from sottovoce.algorithms.rounds.public import (
 )
 from sottovoce.algorithms.rounds.public.attendance import MAX_QUEUED, send_next, send_or_queue
 from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
-from sottovoce.door import Query
 from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.learning.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Send, SetTimer, Timer
+from sottovoce.privacy.api import Query
 
 from tests.unit.learners.support import FakeRelease
 

@@ -10,7 +10,6 @@ from sottovoce.algorithms.shared_model.public.links import devices_before
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import Head, HeadAnnouncement, ModelRequest, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
-from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import (
     Ask,
@@ -25,6 +24,7 @@ from sottovoce.learning.learners import (
     SetTimer,
     Timer,
 )
+from sottovoce.privacy.api import Query, Refused
 
 from tests.unit.learners.support import FakeRelease
 

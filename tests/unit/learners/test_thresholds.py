@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
 from sottovoce.algorithms.steps.public.descent import THRESHOLD_RATE, UNIT, Schedule, Thresholds
-from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clipping import BIT_SHARE, decayed_threshold, normalise
 from sottovoce.learning.learners import Ask, PublishModel
+from sottovoce.privacy.api import Query
 
 from tests.unit.learners.support import TICK, FakeRelease, Hand
 

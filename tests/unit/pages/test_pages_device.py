@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import PureRelease
 from sottovoce.errors import ExitCode
 from sottovoce.fleet import Fleet
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import PureRelease
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_lab.pages.history import read_history
 
 from tests.support.command import run_here

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from sottovoce.errors import PrivacyError
-from sottovoce.perturbation import scheme, select_scheme
-from sottovoce.perturbation.contrast import contrast_error, select_scheme_for_ridge
+from sottovoce.privacy.perturbation import scheme, select_scheme
+from sottovoce.privacy.perturbation.contrast import contrast_error, select_scheme_for_ridge
 from sottovoce_lab.simulator.simulated_records import simulate
 
 FEATURES, CLASSES = 12, 5

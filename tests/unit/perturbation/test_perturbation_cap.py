@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from sottovoce.perturbation import Cap
-from sottovoce.perturbation.cap import PROBABILITY_BITS, _tail, best_cap
+from sottovoce.privacy.perturbation import Cap
+from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, _tail, best_cap
 
 special = pytest.importorskip("scipy.special")
 

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import PrivacyError
-from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, Moments, Scheme, scheme, select_scheme
+from sottovoce.privacy.perturbation import (
+    LabelledPrivUnit,
+    Laplace,
+    LaplaceCopies,
+    Moments,
+    Scheme,
+    scheme,
+    select_scheme,
+)
 from sottovoce_lab.simulator.simulated_records import simulate
 
 NAMES = ["laplace-copies", "laplace", "privunit", "krr-privunit"]

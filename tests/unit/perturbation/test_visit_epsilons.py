@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.perturbation import VisitBudget, visit_epsilons
+from sottovoce.privacy.perturbation import VisitBudget, visit_epsilons
 
 
 def test_the_paper_s_shares_are_reproduced() -> None:

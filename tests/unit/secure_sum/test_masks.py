@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.masks import (
+from sottovoce.privacy.secure_sum.masks import (
     WIDTHS,
     bytes_per_value,
     centre_values,

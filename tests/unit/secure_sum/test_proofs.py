@@ -5,9 +5,16 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.proofs import Equivocation, FalseShare, InvalidShares, Proof, judge_proof, revealed_digest
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.secure_sum.proofs import (
+    Equivocation,
+    FalseShare,
+    InvalidShares,
+    Proof,
+    judge_proof,
+    revealed_digest,
+)
+from sottovoce.privacy.secure_sum.statements import (
     Accusation,
     Body,
     Deal,

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.secure_sum.share_tree import (
+from sottovoce.privacy.secure_sum.share_tree import (
     MAX_LEVELS,
     ShareTree,
     compute_root,
@@ -12,8 +12,8 @@ from sottovoce.secure_sum.share_tree import (
     seed_leaf,
     share_leaves,
 )
-from sottovoce.secure_sum.shares import SHARE_BYTES, Shares
-from sottovoce.secure_sum.statements import MAX_MEMBERS
+from sottovoce.privacy.secure_sum.shares import SHARE_BYTES, Shares
+from sottovoce.privacy.secure_sum.statements import MAX_MEMBERS
 
 
 def dealt(count: int) -> list[Shares]:

@@ -4,10 +4,10 @@ import warnings
 from typing import Any
 
 import pytest
-from sottovoce.accounting.events import PureRelease
 from sottovoce.errors import LedgerUnwritable, MessageRefused, UsageError
-from sottovoce.secure_sum.statements import Ready, Statement, body_bytes
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import PureRelease
+from sottovoce.privacy.secure_sum.statements import Ready, Statement, body_bytes
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.simulator.disk import Disk
 from sottovoce_lab.simulator.enrolment import Member, enrol_agents

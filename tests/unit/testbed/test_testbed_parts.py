@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from sottovoce.door import PrivacyStatement, Status
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.api import PrivacyStatement, Status
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import process
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reachability

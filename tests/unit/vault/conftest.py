@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.clipped_sum import Batches
-from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.clipped_sum import Batches
+from sottovoce.privacy.vault.noise import NoiseSource
+from sottovoce.privacy.vault.programs.gradient import GradientSum
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 OWNER = "meter-17"
 KERNEL = Softmax(3, 4)

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.units import Units
 from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, VaultAway
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.clipped_sum import DiscreteGaussian
-from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.remote import RemoteVault
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.api import Query, Refused, Release
+from sottovoce.privacy.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian
+from sottovoce.privacy.vault.mandate import Mandate
+from sottovoce.privacy.vault.noise import NoiseSource
+from sottovoce.privacy.vault.remote import RemoteVault
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 from tests.support.vaults import make_served, serve_vault
 

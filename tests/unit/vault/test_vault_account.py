@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from sottovoce.accounting.events import GaussianSum, UnprovedRelease
-from sottovoce.accounting.units import Units
 from sottovoce.errors import LedgerError
-from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import Account, Charge, audit_account, build_account
-from sottovoce.vault.chain import first_link, next_link
+from sottovoce.privacy.accounting.events import GaussianSum, UnprovedRelease
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.account import Account, Charge, audit_account, build_account
+from sottovoce.privacy.vault.chain import first_link, next_link
 
 BUDGET = Budget(2.0, 1e-5, "window", "add-remove")
 

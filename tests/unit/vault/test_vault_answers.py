@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.events import Event, GaussianSum
 from sottovoce.data import Records
-from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.vault.budget import StoredRelease
-from sottovoce.vault.clipped_sum import exact_sum
-from sottovoce.vault.guarantee import gradient_guarantee
-from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.vault import VaultContext
+from sottovoce.privacy.accounting.events import Event, GaussianSum
+from sottovoce.privacy.api import Answer, Query, Refused, Release, Status
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.privacy.vault.budget import StoredRelease
+from sottovoce.privacy.vault.clipped_sum import exact_sum
+from sottovoce.privacy.vault.guarantee import gradient_guarantee
+from sottovoce.privacy.vault.programs.gradient import GradientSum
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.vault.vault import VaultContext
 
 from tests.support.sources import display_path, sources
 
@@ -361,8 +361,8 @@ def test_only_the_vault_creates_releases() -> None:
                     mentions.add(name)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "SealedRelease":
                 calls.append(name)
-    assert mentions == {f"sottovoce/vault/{name}.py" for name in ("release", "remote", "vault")}
-    assert calls == ["sottovoce/vault/remote.py", "sottovoce/vault/vault.py"], (
+    assert mentions == {f"sottovoce/privacy/vault/{name}.py" for name in ("release", "remote", "vault")}
+    assert calls == ["sottovoce/privacy/vault/remote.py", "sottovoce/privacy/vault/vault.py"], (
         "the vault's front in another process repeats its statement"
     )
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.wait_status import Waits
-from sottovoce.cell import Cell
 from sottovoce.data import Records
-from sottovoce.door import CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import PrivacyError, TaskRefused
 from sottovoce.kernels.profile import Profile
-from sottovoce.secure_sum import steps
-from sottovoce.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
-from sottovoce.vault.budget import StoredRelease
-from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
-from sottovoce.vault.remote import RemoteVault
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.api import CellAnswer, CellQuery, Query, Refused
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
+from sottovoce.privacy.vault.budget import StoredRelease
+from sottovoce.privacy.vault.cell_sum import CellMechanism, calibrate_cell
+from sottovoce.privacy.vault.remote import RemoteVault
+from sottovoce.privacy.vault.terms.means import MeanTerms
 
 from tests.cells.fleet import CELL, CLIP, LEARNER, Party, Round, belongs, fleet
 from tests.support.vaults import make_served, serve_vault

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.accounting.units import Units
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.kernels.binary import Logistic
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.vault.bounded_point import calibrate_point
-from sottovoce.vault.lemmas import chain_sensitivity, loss_constants, rounding_distance
-from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs.chain import Chain
-from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
-from sottovoce.vault.terms.chains import ChainTerms
+from sottovoce.privacy.accounting.gaussian import gaussian_mu
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.api import Query, Refused, Release, Status
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.privacy.vault.bounded_point import calibrate_point
+from sottovoce.privacy.vault.lemmas import chain_sensitivity, loss_constants, rounding_distance
+from sottovoce.privacy.vault.noise import NoiseSource
+from sottovoce.privacy.vault.programs.chain import Chain
+from sottovoce.privacy.vault.programs.chain_steps import ChainSteps, StepSizes
+from sottovoce.privacy.vault.terms.chains import ChainTerms
 
 D, C = 4, 3
 KERNEL = Softmax(D, C)

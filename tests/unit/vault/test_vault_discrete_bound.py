@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.events import SMOOTHING_VARIANCE, GaussianSum
-from sottovoce.accounting.gaussian import gaussian_delta
+from sottovoce.privacy.accounting.events import SMOOTHING_VARIANCE, GaussianSum
+from sottovoce.privacy.accounting.gaussian import gaussian_delta
 
 
 def masses(sigma: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sottovoce
-from sottovoce.vault import Vault
+from sottovoce.privacy.vault import Vault
 
 HOME = Path(sottovoce.__file__).parent
 GUIDE = HOME.parents[1] / "docs" / "audit-guide.md"
@@ -72,7 +72,7 @@ def test_every_quoted_line_in_the_guide_is_in_its_file_in_order() -> None:
         source = (HOME / file).read_text(encoding="utf-8")
         assert source.count(line) >= 1, f"{file} does not say {line}"
         index = source.index(line)
-        if file in ("vault/vault.py", "vault/cell_context.py"):
+        if file in ("privacy/vault/vault.py", "privacy/vault/cell_context.py"):
             assert index > last.get(file, -1), f"{line}: stands in another order than the guide says"
             last[file] = index
 
@@ -88,6 +88,6 @@ def test_both_doors_charge_compute_add_noise_store_and_return() -> None:
 
 
 def _masked() -> Callable[..., object]:
-    from sottovoce.vault.cell_context import CellContext
+    from sottovoce.privacy.vault.cell_context import CellContext
 
     return CellContext._mask

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.errors import LedgerError, PrivacyError
-from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import StoredRelease
-from sottovoce.vault.clipped_sum import calibrate
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.budget import StoredRelease
+from sottovoce.privacy.vault.clipped_sum import calibrate
 
 OWNER = "meter-17"
 RELEASE = StoredRelease(-3, b"\x01" * 16, False)

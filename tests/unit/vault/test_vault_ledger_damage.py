@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from sottovoce.accounting.events import GaussianSum
 from sottovoce.errors import LedgerError
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.budget import StoredRelease
 from sottovoce.storage.schema import PAGE_BYTES
-from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import StoredRelease
 
 OWNER = "meter-17"
 BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**4, 5000)

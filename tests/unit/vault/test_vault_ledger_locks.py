@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.vault import Budget, Ledger
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.vault import Budget, Ledger
 
 # SQLite's "WAL-mode File Format": open indexes hold byte 128; a process that gets it alone rebuilds the index
 _TRY = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.accounting.events import GaussianSum, RecordReleased
-from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.errors import LedgerError, PrivacyError
-from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.budget import StoredRelease
-from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.numbering import enrol_records
+from sottovoce.privacy.accounting.events import GaussianSum, RecordReleased
+from sottovoce.privacy.accounting.units import EVERY, Units
+from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.budget import StoredRelease
+from sottovoce.privacy.vault.mandate import Mandate
+from sottovoce.privacy.vault.numbering import enrol_records
 
 from tests.support.ledgers import SCHEMA_5, SCHEMA_6
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.accounting.events import GaussianSum
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.profile import Profile
-from sottovoce.vault import Budget, Ledger, SeededNoise, build, read_policy
-from sottovoce.vault.clocks import DAY, RECORD_INTERVAL
-from sottovoce.vault.ledger_file import connect
-from sottovoce.vault.limits import Span
-from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build, read_policy
+from sottovoce.privacy.vault.clocks import DAY, RECORD_INTERVAL
+from sottovoce.privacy.vault.ledger_file import connect
+from sottovoce.privacy.vault.limits import Span
+from sottovoce.privacy.vault.mandate import Mandate
+from sottovoce.privacy.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_7
 from tests.support.memory import memory_directory

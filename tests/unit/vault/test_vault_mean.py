@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.profile import Profile
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.terms.means import MeanTerms
 
 ASK = Query("average", "mean", 0, np.empty(0))
 

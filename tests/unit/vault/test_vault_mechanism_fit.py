@@ -13,19 +13,19 @@ from pkgutil import iter_modules
 
 import numpy as np
 import pytest
-import sottovoce.vault
+import sottovoce.privacy.vault
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betainc, gammaincc, log_ndtr, ndtr
-from sottovoce.cell import Cell
 from sottovoce.data import Records
-from sottovoce.perturbation import LabelledPrivUnit, PrivUnit, scheme
-from sottovoce.vault import OperatingSystemNoise
-from sottovoce.vault.bounded_point import BoundedPoint
-from sottovoce.vault.cell_sum import CellMechanism
-from sottovoce.vault.clipped_sum import DiscreteGaussian
-from sottovoce.vault.pure_sum import PureSum
-from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce.vault.stream_sum import StreamSum
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.perturbation import LabelledPrivUnit, PrivUnit, scheme
+from sottovoce.privacy.vault import OperatingSystemNoise
+from sottovoce.privacy.vault.bounded_point import BoundedPoint
+from sottovoce.privacy.vault.cell_sum import CellMechanism
+from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian
+from sottovoce.privacy.vault.pure_sum import PureSum
+from sottovoce.privacy.vault.record_mechanism import RecordMechanism
+from sottovoce.privacy.vault.stream_sum import StreamSum
 
 DRAWS = 1_000_000
 ALPHA = 1e-7
@@ -181,7 +181,10 @@ def test_a_release_follows_its_law(name: str) -> None:
 
 
 def test_every_mechanism_is_tested() -> None:
-    modules = [import_module(f"sottovoce.vault.{found.name}") for found in iter_modules(sottovoce.vault.__path__)]
+    modules = [
+        import_module(f"sottovoce.privacy.vault.{found.name}")
+        for found in iter_modules(sottovoce.privacy.vault.__path__)
+    ]
     named = {
         name
         for module in modules

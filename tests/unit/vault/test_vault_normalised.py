@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
 
 KERNEL = Softmax(3, 2)
 HOSTILE = [1e-300, 1e-3, 0.5, 1.0, 1e3, 1e300]

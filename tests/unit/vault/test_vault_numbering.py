@@ -7,22 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.algorithms.family import prepare_records
 from sottovoce.data import Records, add_identities
-from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.vault.account import build_account
-from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.numbering import SPACE, block_bounds, enrol_records, number_by_hash
-from sottovoce.vault.record_selection import select_units
-from sottovoce.vault.terms.chains import chain_count_check
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.privacy.accounting.units import EVERY, Units, overlap
+from sottovoce.privacy.api import Query, Refused, Release
+from sottovoce.privacy.perturbation import scheme
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.privacy.vault.account import build_account
+from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.privacy.vault.mandate import Mandate
+from sottovoce.privacy.vault.numbering import SPACE, block_bounds, enrol_records, number_by_hash
+from sottovoce.privacy.vault.record_selection import select_units
+from sottovoce.privacy.vault.terms.chains import chain_count_check
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.vault.terms.records import RecordTerms
 
 ADD_REMOVE, REPLACE_ONE = (Budget(1.0, 1e-5, "record", relation) for relation in ("add-remove", "replace-one"))
 FEATURES = 4

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, build
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 KERNEL = Softmax(3, 2)
 RECORDS = Records(np.eye(3).repeat(20, axis=0), np.arange(60) % 2)

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.profile import Profile
-from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.account import Account, Charge, audit_account, build_account
-from sottovoce.vault.chain import first_link, next_link
-from sottovoce.vault.charge_totals import ChargeTotals
-from sottovoce.vault.clocks import RECORD_INTERVAL
-from sottovoce.vault.ledger_file import connect
-from sottovoce.vault.mandate import Mandate, Stamp, promise_from_budget
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.vault.account import Account, Charge, audit_account, build_account
+from sottovoce.privacy.vault.chain import first_link, next_link
+from sottovoce.privacy.vault.charge_totals import ChargeTotals
+from sottovoce.privacy.vault.clocks import RECORD_INTERVAL
+from sottovoce.privacy.vault.ledger_file import connect
+from sottovoce.privacy.vault.mandate import Mandate, Stamp, promise_from_budget
+from sottovoce.privacy.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_5
 from tests.support.memory import memory_directory

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Status
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.binary import Logistic
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.vault.lemmas import SmoothLoss, chain_sensitivity
-from sottovoce.vault.programs.chain_steps import StepSizes
-from sottovoce.vault.terms.chains import ChainTerms, PublishedChainTerms, QChainTerms
-from sottovoce.vault.terms.published import Claim
+from sottovoce.privacy.api import Query, Refused, Status
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.privacy.vault.lemmas import SmoothLoss, chain_sensitivity
+from sottovoce.privacy.vault.programs.chain_steps import StepSizes
+from sottovoce.privacy.vault.terms.chains import ChainTerms, PublishedChainTerms, QChainTerms
+from sottovoce.privacy.vault.terms.published import Claim
 
 NAME, ETA = "without-replacement", 0.1
 LOCAL, LATEST = np.array([0.5, -0.25]), np.array([0.1, 0.2])
@@ -34,7 +34,7 @@ def pairs(count: int) -> Records:
 
 
 class RecordingObserver:
-    """Implements sottovoce.vault.Observer."""
+    """Implements sottovoce.privacy.vault.Observer."""
 
     def __init__(self) -> None:
         self.facts: list[dict[str, Any]] = []

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
-from sottovoce.accounting.events import RecordReleased
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, InternalError, LedgerError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, RandomisedLabel, Scheme, scheme
-from sottovoce.perturbation.cap import _tail
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.vault.guarantee import Scaling
-from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.record_mechanism import RecordMechanism, _randomise_label, l1_units, l2_unit
-from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.privacy.accounting.events import RecordReleased
+from sottovoce.privacy.api import Query, Refused, Release, Status
+from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, RandomisedLabel, Scheme, scheme
+from sottovoce.privacy.perturbation.cap import _tail
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.privacy.vault.guarantee import Scaling
+from sottovoce.privacy.vault.noise import NoiseSource
+from sottovoce.privacy.vault.record_mechanism import RecordMechanism, _randomise_label, l1_units, l2_unit
+from sottovoce.privacy.vault.terms.records import RecordTerms
 
 OWNER = "meter-17"
 FEATURES, CLASSES = 3, 4

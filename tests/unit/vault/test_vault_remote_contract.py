@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
-from sottovoce.door import Answer, Query, Refused, Release, Status
-from sottovoce.vault import Budget, Vault
-from sottovoce.vault.remote import RemoteVault
+from sottovoce.privacy.api import Answer, Query, Refused, Release, Status
+from sottovoce.privacy.vault import Budget, Vault
+from sottovoce.privacy.vault.remote import RemoteVault
 
 from tests.support.vaults import make_served, serve_vault
 

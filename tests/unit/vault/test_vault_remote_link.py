@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import ConfigError, InternalError, LedgerError, PluginError, PrivacyError
-from sottovoce.vault import Budget, Vault, protocol, server
-from sottovoce.vault.clipped_sum import Batches
-from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.protocol import Failed
-from sottovoce.vault.remote import RemoteVault
-from sottovoce.vault.server import listening_socket
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, Vault, protocol, server
+from sottovoce.privacy.vault.clipped_sum import Batches
+from sottovoce.privacy.vault.programs.gradient import GradientSum
+from sottovoce.privacy.vault.protocol import Failed
+from sottovoce.privacy.vault.remote import RemoteVault
+from sottovoce.privacy.vault.server import listening_socket
 
 from tests.support.vaults import make_served, serve_vault
 from tests.support.waiting import until

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import binomtest, kstest
 from sottovoce.data import Records
-from sottovoce.perturbation import Cap, PrivUnit
-from sottovoce.perturbation.cap import best_cap
-from sottovoce.vault import OperatingSystemNoise, SeededNoise, lazy_reals
-from sottovoce.vault.lazy_reals import Tape, Undecided, draw_exactly
-from sottovoce.vault.record_mechanism import RecordMechanism, l2_unit
-from sottovoce.vault.sphere import draw_point, draw_uniform_point
+from sottovoce.privacy.perturbation import Cap, PrivUnit
+from sottovoce.privacy.perturbation.cap import best_cap
+from sottovoce.privacy.vault import OperatingSystemNoise, SeededNoise, lazy_reals
+from sottovoce.privacy.vault.lazy_reals import Tape, Undecided, draw_exactly
+from sottovoce.privacy.vault.record_mechanism import RecordMechanism, l2_unit
+from sottovoce.privacy.vault.sphere import draw_point, draw_uniform_point
 from sottovoce_lab.simulator.simulated_records import simulate
 
 EXPONENT = -40  # finer than any release, so that the points' laws are visible

@@ -6,16 +6,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.accounting.streams import decode
-from sottovoce.accounting.units import Units
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.stream_sum import calibrate_stream
-from sottovoce.vault.terms.streams import StreamTerms
+from sottovoce.privacy.accounting.gaussian import gaussian_mu
+from sottovoce.privacy.accounting.streams import decode
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.api import Query, Refused, Release
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.privacy.vault.noise import NoiseSource
+from sottovoce.privacy.vault.stream_sum import calibrate_stream
+from sottovoce.privacy.vault.terms.streams import StreamTerms
 
 from tests.support.prefix_sums import largest_error
 

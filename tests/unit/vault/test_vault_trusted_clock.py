@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.days import DAY, NOT_BEFORE
-from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, TrustedDays, Vault, build
-from sottovoce.vault.clocks import STEADY_SECONDS
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, TrustedDays, Vault, build
+from sottovoce.privacy.vault.clocks import STEADY_SECONDS
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 HOUR = 3600.0
 FIRST = int(NOT_BEFORE // DAY)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
-from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.perturbation import scheme
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.privacy.vault.terms.records import RecordTerms
 
 BUDGET = Budget(2.0, 1e-5, "record", "replace-one")
 COUNT = 300

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.clipped_sum import exact_sum
-from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.record_selection import select_units
-from sottovoce.vault.terms.base import unit_records
-from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.privacy.accounting.gaussian import gaussian_mu
+from sottovoce.privacy.accounting.units import EVERY, Units
+from sottovoce.privacy.api import Query, Refused, Release
+from sottovoce.privacy.perturbation import scheme
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.clipped_sum import exact_sum
+from sottovoce.privacy.vault.programs.gradient import GradientSum
+from sottovoce.privacy.vault.record_selection import select_units
+from sottovoce.privacy.vault.terms.base import unit_records
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.vault.terms.records import RecordTerms
 
 KERNEL = Softmax(3, 4)
 POINT = np.zeros(KERNEL.size)

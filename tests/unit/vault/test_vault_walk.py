@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.events import PureRelease
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, LedgerError, PrivacyError
-from sottovoce.perturbation import visit_epsilons
-from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.pure_sum import PureSum, calibrate_pure_sum
-from sottovoce.vault.terms.walks import WalkTerms
+from sottovoce.privacy.accounting.events import PureRelease
+from sottovoce.privacy.api import Query, Refused, Release, Status
+from sottovoce.privacy.perturbation import visit_epsilons
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.privacy.vault.pure_sum import PureSum, calibrate_pure_sum
+from sottovoce.privacy.vault.terms.walks import WalkTerms
 
 FEATURES, CLASSES, COUNT = 3, 4, 12
 SIZE = FEATURES * CLASSES

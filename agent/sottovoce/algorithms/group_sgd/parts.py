@@ -15,11 +15,11 @@ from sottovoce.algorithms.family import (
     settings_of,
 )
 from sottovoce.algorithms.group_sgd.settings import GroupSgdSettings
-from sottovoce.cell import Cell
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.vault.terms.gradients import kernel_clips_and_sums
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.vault.terms.gradients import kernel_clips_and_sums
 
 if TYPE_CHECKING:
     from sottovoce.learning.learners import Provenance

@@ -3,15 +3,15 @@
 import math
 from functools import lru_cache
 
-from sottovoce.accounting.gaussian import MAX_EPSILON
-from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
 from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings, ConstD2pSettings
 from sottovoce.algorithms.push_sum.step_count import step_count
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.vault.sampling import FixedSize
-from sottovoce.vault.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.accounting.gaussian import MAX_EPSILON
+from sottovoce.privacy.accounting.sampled import SampledGaussian, sampled_epsilon
+from sottovoce.privacy.vault.sampling import FixedSize
+from sottovoce.privacy.vault.terms.published import Claim, PublishedTerms
 
 _UNITS = 2**20
 _NOISE = {

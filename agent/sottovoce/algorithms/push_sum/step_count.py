@@ -7,7 +7,7 @@ from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSett
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.learning.settings import STEPS
-from sottovoce.vault import clipped_sum_mu
+from sottovoce.privacy.vault import clipped_sum_mu
 
 MAX_CONTRIBUTIONS_STEP_FACTOR = 8.0
 """Largest step size of contributions, whose mean is bounded, in default step sizes."""

@@ -6,12 +6,12 @@ round or is divided by the number of rounds, which is how the papers' claims wou
 
 import math
 
-from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
-from sottovoce.vault.sampling import FixedSize
-from sottovoce.vault.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
+from sottovoce.privacy.vault.sampling import FixedSize
+from sottovoce.privacy.vault.terms.published import Claim, PublishedTerms
 
 _REASONS = {
     "pdsl": (

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.door import CellAnswer, CellQuery, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.published_records import PublishedRecord
+from sottovoce.privacy.api import CellAnswer, CellQuery, Query, Refused, Release
 
 
 class Message(Protocol):

@@ -25,7 +25,7 @@ class Perturbation:
     """Describes how a record was perturbed, in enough detail to learn from it.
 
     Attributes:
-        scheme: the name of a sottovoce.perturbation scheme.
+        scheme: the name of a sottovoce.privacy.perturbation scheme.
         features: the number of features d in the transformed record.
         classes: the number of classes c.
         epsilon: ε for this single release, pure and replace-one; None if it is noise-free.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused
 from sottovoce.errors import PrivacyError
-from sottovoce.vault import Ledger, Vault
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Ledger, Vault
 
 from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Subject, observe_new_device

@@ -7,9 +7,9 @@ from functools import partial
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.profile import Profile
 from sottovoce.learning.registry import loaded_algorithms
-from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget
-from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.privacy.perturbation import scheme
+from sottovoce.privacy.vault import Budget
+from sottovoce.privacy.vault.terms.means import MeanTerms
 
 from sottovoce_lab.auditor.subject import AUDITED, Subject
 from sottovoce_lab.auditor.targets.cells import SMALL, CellMeans

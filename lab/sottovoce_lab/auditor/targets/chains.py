@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.chains import ChainTerms
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.terms.chains import ChainTerms
 
 from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians

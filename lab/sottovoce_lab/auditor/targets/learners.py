@@ -24,9 +24,9 @@ from sottovoce.kernels.gossip_rules import LAMBDA, RULES
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import copies
 from sottovoce.learning.learners import Signed
-from sottovoce.perturbation import LabelledPrivUnit, Scheme
-from sottovoce.vault import Vault
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.perturbation import LabelledPrivUnit, Scheme
+from sottovoce.privacy.vault import Vault
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.auditor.subject import AUDITED, Floats, ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, Frame, overhear

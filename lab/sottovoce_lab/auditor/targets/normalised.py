@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clipping import Rule
-from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.gradients import NormalisedTerms
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.terms.gradients import NormalisedTerms
 from typing_extensions import override
 
 from sottovoce_lab.auditor.targets.sums import CLIP, GaussianSums

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.machine import NAME
 from sottovoce.data import Records
-from sottovoce.door import Query
 from sottovoce.errors import InternalError
-from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme, scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme, scheme
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.terms.records import RecordTerms
 
 from sottovoce_lab.auditor.laws import LabelAndSphereLaw, Law, MaxNormLaw, SphereLaw
 from sottovoce_lab.auditor.subject import ObservedRun, Observer

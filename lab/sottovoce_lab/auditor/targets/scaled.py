@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.data import Records
-from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.accounting.gaussian import gaussian_mu
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.terms.published import Claim, PublishedTerms
 
 from sottovoce_lab.auditor.laws import GaussianLaw
 from sottovoce_lab.auditor.subject import AUDITED, ObservedRun

@@ -7,7 +7,7 @@ from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import HeadAnnouncement, ModelRequest, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.learning.learners import Message
-from sottovoce.vault import Vault
+from sottovoce.privacy.vault import Vault
 
 from sottovoce_lab.auditor.subject import ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, overhear

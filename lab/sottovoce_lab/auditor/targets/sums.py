@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.accounting.calibration import Neighbouring
 from sottovoce.data import Records, add_identities
-from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.accounting.calibration import Neighbouring
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.p_values import phi

@@ -1,9 +1,9 @@
 """An observer of the vault's answers, at least as strong as any observer of values computed from them."""
 
 import numpy as np
-from sottovoce.door import Query, Refused
 from sottovoce.errors import PrivacyError
-from sottovoce.vault import Vault
+from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.vault import Vault
 
 from sottovoce_lab.auditor.subject import ObservedRun
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import Records
-from sottovoce.door import Query
 from sottovoce.errors import InternalError
 from sottovoce.kernels.linear import copies, targets
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.terms.walks import WalkTerms
+from sottovoce.privacy.api import Query
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.privacy.vault.terms.walks import WalkTerms
 
 from sottovoce_lab.auditor.laws import MaxNormLaw
 from sottovoce_lab.auditor.subject import AUDITED, ObservedRun, Observer

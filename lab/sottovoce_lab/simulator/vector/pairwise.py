@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.door import PrivacyStatement, Query
 from sottovoce.learning.learners import (
     Ask,
     Delivered,
@@ -24,6 +23,7 @@ from sottovoce.learning.learners import (
     Send,
     Timer,
 )
+from sottovoce.privacy.api import PrivacyStatement, Query
 
 from sottovoce_lab.simulator.altered_release import AlteredRelease
 from sottovoce_lab.simulator.vector.push_sum import ReleaseFunction

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from sottovoce.perturbation import Moments, RecordMechanismPlugin
-from sottovoce.perturbation.plugin import Words
-from sottovoce.perturbation.scheme import Floats, Values, copy_count, from_tensor, label_signs, scaled, sums
+from sottovoce.privacy.perturbation import Moments, RecordMechanismPlugin
+from sottovoce.privacy.perturbation.plugin import Words
+from sottovoce.privacy.perturbation.scheme import Floats, Values, copy_count, from_tensor, label_signs, scaled, sums
 
 
 @dataclass(frozen=True)

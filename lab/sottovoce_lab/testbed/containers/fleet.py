@@ -9,7 +9,7 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.control import ask
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import load
-from sottovoce.vault import Ledger, Spending
+from sottovoce.privacy.vault import Ledger, Spending
 
 from sottovoce_lab.testbed.broker import TestbedBroker
 from sottovoce_lab.testbed.containers.places import Place, wait_until_ready

@@ -9,12 +9,12 @@ from msgspec import msgpack
 from sottovoce.algorithms.cell.public.messages import AnyContent, CellMessage, Doubted, Exposed
 from sottovoce.algorithms.cell.public.outbox import Step
 from sottovoce.algorithms.cell.public.state import CellState, Finding
-from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import Send
 from sottovoce.learning.learners.published_records import Provenance
-from sottovoce.secure_sum.proofs import Proof, judge_proof
-from sottovoce.secure_sum.statements import Accusation, Statement, body_bytes, decode_body
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum.proofs import Proof, judge_proof
+from sottovoce.privacy.secure_sum.statements import Accusation, Statement, body_bytes, decode_body
 
 _EXCLUSION_BEATS = 1_000
 

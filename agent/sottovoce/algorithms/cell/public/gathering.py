@@ -19,14 +19,14 @@ from sottovoce.algorithms.cell.public.messages import (
     Unready,
 )
 from sottovoce.algorithms.cell.public.state import LeaderState
-from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.published_records import Provenance
-from sottovoce.secure_sum.masks import check_keys
-from sottovoce.secure_sum.opening import FalseStatement
-from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, find_false_share, revealed_digest
-from sottovoce.secure_sum.share_tree import ShareTree
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum.masks import check_keys
+from sottovoce.privacy.secure_sum.opening import FalseStatement
+from sottovoce.privacy.secure_sum.proofs import Equivocation, FalseShare, Proof, find_false_share, revealed_digest
+from sottovoce.privacy.secure_sum.share_tree import ShareTree
+from sottovoce.privacy.secure_sum.statements import (
     B,
     Deal,
     Lead,

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.messages import Given, Known, Vectors, Want
 from sottovoce.algorithms.cell.public.sum_consumer import Numerator, SumConsumer
-from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import shape_refusal
 from sottovoce.learning.learners.published_records import Provenance
-from sottovoce.secure_sum.opening import FalseStatement, Opening, VerifiedOpening, verify_opening
-from sottovoce.secure_sum.statements import Masked, ResultCommitment, Statement, body_bytes, decode_body
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum.opening import FalseStatement, Opening, VerifiedOpening, verify_opening
+from sottovoce.privacy.secure_sum.statements import Masked, ResultCommitment, Statement, body_bytes, decode_body
 
 _MAX_BYTES = 2**21  # size limit for the vectors in one message, in bytes
 _MAX_REQUESTED = 256

@@ -16,13 +16,13 @@ from sottovoce.algorithms.cell.public.messages import (
     Survived,
 )
 from sottovoce.algorithms.cell.public.state import LeaderState
-from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.published_records import Provenance
-from sottovoce.secure_sum.opening import Opening, Secrets, VerifiedOpening, recover_secrets
-from sottovoce.secure_sum.proofs import InvalidShares
-from sottovoce.secure_sum.share_tree import ShareTree
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum.opening import Opening, Secrets, VerifiedOpening, recover_secrets
+from sottovoce.privacy.secure_sum.proofs import InvalidShares
+from sottovoce.privacy.secure_sum.share_tree import ShareTree
+from sottovoce.privacy.secure_sum.statements import (
     Body,
     Deal,
     Lead,
@@ -35,7 +35,7 @@ from sottovoce.secure_sum.statements import (
     roster_from_offers,
     round_digest,
 )
-from sottovoce.secure_sum.steps import Revealed
+from sottovoce.privacy.secure_sum.steps import Revealed
 
 _GATHERING_BEATS = 12
 _PATIENCE_BEATS = 8

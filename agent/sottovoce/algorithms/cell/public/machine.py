@@ -2,8 +2,8 @@
 
 The device ids determine the leader: the first device in a hash order, skipping devices that have already led a round
 without a result. Privacy does not depend on which device leads, when it leads, or whether two devices lead at once,
-because the vault checks each step (sottovoce.vault.cell_member). Every wait is bounded. A failed round yields no
-result, and a device makes a new offer if its vault still has budget.
+because the vault checks each step (sottovoce.privacy.vault.cell_member). Every wait is bounded. A failed round yields
+no result, and a device makes a new offer if its vault still has budget.
 
 A masked vector is sent on the beat after the vault has computed it, so that its timing does not reveal how long the
 vault took to process the records.
@@ -52,8 +52,6 @@ from sottovoce.algorithms.cell.public.outbox import Step, queue_sends, send_next
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.cell.public.sum_consumer import SumConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
-from sottovoce.cell import Cell
-from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import (
     Delivered,
@@ -73,10 +71,12 @@ from sottovoce.learning.learners.learner import (
     Timer,
 )
 from sottovoce.learning.learners.published_records import Provenance
-from sottovoce.secure_sum.opening import FalseStatement, Opening
-from sottovoce.secure_sum.proofs import InvalidShares, revealed_digest
-from sottovoce.secure_sum.share_tree import ShareTree
-from sottovoce.secure_sum.statements import (
+from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum.opening import FalseStatement, Opening
+from sottovoce.privacy.secure_sum.proofs import InvalidShares, revealed_digest
+from sottovoce.privacy.secure_sum.share_tree import ShareTree
+from sottovoce.privacy.secure_sum.statements import (
     Body,
     Deal,
     Lead,
@@ -92,7 +92,7 @@ from sottovoce.secure_sum.statements import (
     decode_body,
     roster_from_offers,
 )
-from sottovoce.secure_sum.steps import (
+from sottovoce.privacy.secure_sum.steps import (
     Agree,
     Begin,
     End,

@@ -6,10 +6,10 @@ from typing import Annotated, Any, ClassVar
 from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.opening import Opening
-from sottovoce.secure_sum.proofs import Proof
-from sottovoce.secure_sum.statements import MAX_MEMBERS, Digest, Places, Slot, Statement, Statements
-from sottovoce.secure_sum.steps import Leaves, Paths, Revealed, SealedShares
+from sottovoce.privacy.secure_sum.opening import Opening
+from sottovoce.privacy.secure_sum.proofs import Proof
+from sottovoce.privacy.secure_sum.statements import MAX_MEMBERS, Digest, Places, Slot, Statement, Statements
+from sottovoce.privacy.secure_sum.steps import Leaves, Paths, Revealed, SealedShares
 
 _NUMBER_BYTES = 8
 

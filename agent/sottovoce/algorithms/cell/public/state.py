@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound
 from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Go, Known, Shared, SurvivorAck
-from sottovoce.secure_sum.proofs import Proof
-from sottovoce.secure_sum.statements import Deal, Roster, Statement, decode_body
-from sottovoce.secure_sum.steps import Revealed
+from sottovoce.privacy.secure_sum.proofs import Proof
+from sottovoce.privacy.secure_sum.statements import Deal, Roster, Statement, decode_body
+from sottovoce.privacy.secure_sum.steps import Revealed
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,6 @@ from sottovoce.algorithms.steps.public.descent import (
     next_query,
     round_numerator,
 )
-from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import (
     Ask,
@@ -74,6 +73,7 @@ from sottovoce.learning.learners.learner import (
     free_peer_indices,
 )
 from sottovoce.learning.learners.published_records import Provenance
+from sottovoce.privacy.api import Answer, Refused
 
 _CYCLE = "cycle"
 _RESEND_CYCLES = 64

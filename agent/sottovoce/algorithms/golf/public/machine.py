@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.golf.public.moments import build_scheme, sum_moments
-from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
 from sottovoce.learning.learners.learner import (
@@ -41,7 +40,8 @@ from sottovoce.learning.learners.learner import (
     shape_refusal,
 )
 from sottovoce.learning.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf
-from sottovoce.perturbation import Moments, Scheme
+from sottovoce.privacy.api import Answer, Query, Refused
+from sottovoce.privacy.perturbation import Moments, Scheme
 
 NAME = "golf"
 """The learner name used in queries to the vault."""

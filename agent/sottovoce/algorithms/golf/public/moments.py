@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.learning.learners.published_records import Perturbation, PublishedRecord
-from sottovoce.perturbation import Moments, Scheme, scheme
+from sottovoce.privacy.perturbation import Moments, Scheme, scheme
 
 _LARGEST = 16.0
 """Typical magnitude of the largest value that one device adds; a numerator can store values 65,000 times larger."""

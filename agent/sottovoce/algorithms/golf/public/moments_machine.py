@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, round_and_clip
-from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.learning.learners.learner import Ask, Effect, Progress, SettlingState
+from sottovoce.privacy.api import Answer, Query, Refused, Release
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
-from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.gossip_rules import descend
 from sottovoce.learning.learners.learner import (
@@ -42,6 +41,7 @@ from sottovoce.learning.learners.learner import (
     free_peer_indices,
     shape_refusal,
 )
+from sottovoce.privacy.api import Answer, Query, Refused, Release
 
 MAX_WALKS = 4
 """Maximum number of walks that a device holds at a time. A fleet has one walk, unless it is misconfigured."""

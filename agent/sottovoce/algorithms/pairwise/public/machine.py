@@ -42,7 +42,6 @@ from sottovoce.algorithms.steps.public.descent_schedule import (
     last_used_window_after,
     progress,
 )
-from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import (
     Ask,
@@ -64,6 +63,7 @@ from sottovoce.learning.learners.learner import (
     free_peer_indices,
     shape_refusal,
 )
+from sottovoce.privacy.api import Refused
 
 _CYCLE = "cycle"
 _MAX_PEERS_PER_TURN = 8

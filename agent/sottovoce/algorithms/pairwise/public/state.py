@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.steps.public.descent import UNIT
-from sottovoce.door import Answer
+from sottovoce.privacy.api import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ from sottovoce.algorithms.steps.public.descent_schedule import (
     last_used_window_after,
     progress,
 )
-from sottovoce.door import Answer, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import (
     Ask,
@@ -52,6 +51,7 @@ from sottovoce.learning.learners.learner import (
     free_peer_indices,
     shape_refusal,
 )
+from sottovoce.privacy.api import Answer, Refused, Release
 
 WEIGHT_ONE = 2**40
 WEIGHT_MIN = WEIGHT_ONE >> 20  # minimum weight after a split; a device below it waits to receive more

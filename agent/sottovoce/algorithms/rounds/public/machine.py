@@ -31,7 +31,6 @@ from sottovoce.algorithms.rounds.public.mixing_only import MixingOnly
 from sottovoce.algorithms.rounds.public.schedule import BEATS_PER_PHASE, MAX_BEHIND, RoundsSchedule
 from sottovoce.algorithms.rounds.public.state import LARGEST, RESTING, RoundMessage, RoundsState
 from sottovoce.algorithms.rounds.public.work import Algorithm, Floats, Mixing, Work
-from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import (
     Ask,
@@ -48,6 +47,7 @@ from sottovoce.learning.learners.learner import (
     Timer,
     shape_refusal,
 )
+from sottovoce.privacy.api import Answer, Query, Refused
 
 _BEAT = "beat"
 _MIXING = MixingOnly()

@@ -30,7 +30,6 @@ from sottovoce.algorithms.shared_model.public.messages import (
     SharedModelMessage,
 )
 from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelSchedule, SharedModelState, StoredModel
-from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.decentralised.chain_steps import project_onto_ball
 from sottovoce.learning.learners.learner import (
@@ -48,6 +47,7 @@ from sottovoce.learning.learners.learner import (
     Timer,
     shape_refusal,
 )
+from sottovoce.privacy.api import Answer, Query, Refused, Release
 
 LARGEST = 2.0**12
 """Maximum magnitude of a weight from which a chain may start."""

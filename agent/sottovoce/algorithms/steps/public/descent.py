@@ -24,8 +24,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clipping import Rule, decayed_threshold, undo_normalisation
+from sottovoce.privacy.api import Query
 
 _DEVIATIONS = 3.0
 _HALVING_VARIATION = 3.0

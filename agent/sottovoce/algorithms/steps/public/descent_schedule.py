@@ -11,8 +11,8 @@ windows.
 from typing import Any, Protocol
 
 from sottovoce.algorithms.steps.public.descent import Schedule
-from sottovoce.door import Refused
 from sottovoce.learning.learners.learner import Progress
+from sottovoce.privacy.api import Refused
 
 
 class ScheduleProgress(Protocol):
