@@ -17,23 +17,22 @@ _WAIT = re.compile(
 def label_values(pattern: str | re.Pattern[str], *places: str) -> set[str]:
     """Return the label values in these packages' code."""
     directories = [_BOOTSTRAP if position == "bootstrap" else _AGENT / position for position in places]
+    assert all(directory.is_dir() for directory in directories)
     texts = [file.read_text(encoding="utf-8") for directory in directories for file in directory.rglob("*.py")]
     return {word for text in texts for word in re.findall(pattern, text)}
 
 
 def test_every_refusal_reason_is_known() -> None:
     refused = r'MessageRefused\(\s*"([a-z-]+)"'
-    assert label_values(refused, "agent", "algorithms", "learners", "secure_sum", "wire", "bootstrap") == set(REASONS)
+    assert label_values(refused, "agent", "algorithms", "learning", "privacy", "net/wire", "bootstrap") == set(REASONS)
     assert label_values(refused, "bootstrap") >= set(RECORD_REASONS)
 
 
 def test_every_delivery_failure_cause_is_known() -> None:
-    causes = label_values(r'DeliveryFailed\(\s*"([a-z-]+)"', "transport") | label_values(
-        r'\("([a-z]+)", "[^"]+"\)', "transport"
-    )
+    causes = label_values(r'DeliveryFailed\(\s*"([a-z-]+)"', "net") | label_values(r'\("([a-z]+)", "[^"]+"\)', "net")
     assert set(CAUSES) <= causes
-    assert label_values(r'DeliveryFailed\(\s*"([a-z-]+)"', "transport") <= set(CAUSES)
+    assert label_values(r'DeliveryFailed\(\s*"([a-z-]+)"', "net") <= set(CAUSES)
 
 
 def test_every_wait_is_known() -> None:
-    assert label_values(_WAIT, "agent", "transport", "vault") == {*WAITS, "vault"}
+    assert label_values(_WAIT, "agent", "net", "privacy") == {*WAITS, "vault"}
