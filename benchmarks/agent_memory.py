@@ -17,10 +17,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
-from sottovoce.agent.control import ask
-from sottovoce.agent.join import join
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import create_fleet
+from sottovoce.node.control import ask
+from sottovoce.node.join import join
 from sottovoce.privacy.vault import Budget
 
 NAMES = ("one", "two")

@@ -125,8 +125,8 @@ def find_free_port() -> int:
 
 def configure(directory: Path) -> None:
     """Configure two devices in one fleet as each other's peers."""
-    from sottovoce.agent.join import join  # not needed in a process that computes a step
     from sottovoce.fleet import create_fleet
+    from sottovoce.node.join import join  # not needed in a process that computes a step
     from sottovoce.privacy.vault import Budget
 
     fleet = create_fleet(directory / "fleet", "step")
@@ -172,7 +172,7 @@ def measure_agents_mib(directory: Path, seconds: float) -> list[float]:
 
 def is_learning(state: Path) -> bool:
     """Check whether the agent with this state directory has taken at least two private steps."""
-    from sottovoce.agent.control import ask
+    from sottovoce.node.control import ask
 
     try:
         return bool(ask(state, "status")["steps_done"] >= 2)

@@ -17,15 +17,15 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
-from sottovoce.agent.control import ask as ask_agent
-from sottovoce.agent.join import join
-from sottovoce.agent.local_vault import LEDGER, make_vault
-from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet, create_fleet
+from sottovoce.node.control import ask as ask_agent
+from sottovoce.node.join import join
+from sottovoce.node.local_vault import LEDGER, make_vault
+from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.vault import Budget, Ledger, Vault
 from sottovoce.privacy.vault.remote import RemoteVault

@@ -3,7 +3,6 @@
 The package imports this module when a public name is first used, so a device's commands load only what they need.
 """
 
-from sottovoce.agent.embedded import Agent, AgentEvent
 from sottovoce.data import Records
 from sottovoce.data.records import check_records
 from sottovoce.errors import (
@@ -29,6 +28,7 @@ from sottovoce.learning.learners import Learner
 from sottovoce.learning.registry import Algorithm
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.transports.memory import Exchange, MemoryTransport
+from sottovoce.node.embedded import Agent, AgentEvent
 from sottovoce.privacy.accounting.calibration import Calibrated, calibrate
 from sottovoce.privacy.accounting.composition import Composed
 from sottovoce.privacy.accounting.release_notation import compose

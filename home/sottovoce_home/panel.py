@@ -6,11 +6,11 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.agent.control import ask
-from sottovoce.agent.faults import Fault
 from sottovoce.config import AgentConfig
 from sottovoce.days import date_after
 from sottovoce.errors import NetworkError
+from sottovoce.node.control import ask
+from sottovoce.node.faults import Fault
 
 from sottovoce_home.broker import Session, Will
 from sottovoce_home.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery_message

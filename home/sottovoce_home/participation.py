@@ -3,10 +3,10 @@
 import logging
 from typing import Any
 
-from sottovoce.agent.consent import consent_directory, load_newest_task, read_consent, record_answer
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.fleet.signed_task import SignedTask
+from sottovoce.node.consent import consent_directory, load_newest_task, read_consent, record_answer
 
 from sottovoce_home.home_assistant import leave_payload, take_part_payload
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.control import decode_parameters
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.data.feed import Windows, read_windows
 from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, forecast_dataset, lag_features
 from sottovoce.errors import DataError
+from sottovoce.node.control import decode_parameters
 
 from sottovoce_home.blend import Blend, group_by_day
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from sottovoce.agent.password import read_password
 from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, fill_placeholders, parse_broker_url
 from sottovoce.errors import ConfigError
+from sottovoce.node.password import read_password
 
 from sottovoce_home.broker import BrokerSettings, tls_context
 from sottovoce_home.meters import Source, Value

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.provenance import SignatureVerifier
-from sottovoce.agent.revocation_store import StoredRevocations
 from sottovoce.algorithms.cell.public import gathering, knowledge
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
 from sottovoce.algorithms.cell.public.gathering import LeaderUpdate, StatementCollector
 from sottovoce.algorithms.cell.public.knowledge import Knowledge
+from sottovoce.node.gossip.revocation_store import StoredRevocations
+from sottovoce.node.provenance import SignatureVerifier
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum import masks, opening, shares, steps
 from sottovoce.privacy.secure_sum.opening import VerifiedOpening

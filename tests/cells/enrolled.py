@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-from sottovoce.agent.provenance import FleetProvenance, MemberVerifier
-from sottovoce.agent.revocation_store import StoredRevocations, revoke, store_revocation_list
 from sottovoce.data import Records
 from sottovoce.fleet import Fleet, Identity, Validity, enrol
 from sottovoce.kernels.profile import Profile
+from sottovoce.node.gossip.revocation_store import StoredRevocations, revoke, store_revocation_list
+from sottovoce.node.provenance import FleetProvenance, MemberVerifier
 from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum import steps

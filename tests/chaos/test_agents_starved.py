@@ -10,9 +10,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.control import ask
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet
+from sottovoce.node.control import ask
 
 from tests.support.devices import free_port, new_device
 from tests.support.fleets import new_fleet

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sottovoce.agent.assemble import LEDGER
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet
+from sottovoce.node.assemble import LEDGER
 from sottovoce.privacy.vault import Ledger, protocol
 
 from tests.support.devices import Device

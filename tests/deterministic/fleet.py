@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
+from sottovoce.node.links import NewestMessage, Outgoing, SavedState
 from sottovoce.privacy.api import Answer, Query, Refused, Release
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.privacy.vault.terms.gradients import GradientTerms

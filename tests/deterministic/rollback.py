@@ -8,12 +8,12 @@ import asyncio
 import random
 from dataclasses import dataclass, field, replace
 
-from sottovoce.agent.ledger_head_store import is_consistent
-from sottovoce.agent.rollback_detector import RollbackDetector
-from sottovoce.agent.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry
 from sottovoce.errors import LedgerError
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.net.wire import SignedHead
+from sottovoce.node.gossip.ledger_head_store import is_consistent
+from sottovoce.node.gossip.rollback_detector import RollbackDetector
+from sottovoce.node.gossip.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry
 
 from tests.support.heads import Past
 

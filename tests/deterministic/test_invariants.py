@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from sottovoce.agent.core import Action, Core
-from sottovoce.agent.links import Outgoing
 from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, Step
 from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Message
+from sottovoce.node.core import Action, Core
+from sottovoce.node.links import Outgoing
 from sottovoce.privacy.api import Answer, PrivacyStatement, Query
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.privacy.vault.terms.gradients import GradientTerms

@@ -7,13 +7,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.core import Action, Core
 from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step
 from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Message, Reply
+from sottovoce.node.core import Action, Core
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.privacy.vault.terms.gradients import GradientTerms

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.control import ask
 from sottovoce.fleet import Fleet
+from sottovoce.node.control import ask
 
 from tests.support.devices import free_port, new_device
 from tests.support.floods import HALF_OPEN, KINDS, flood

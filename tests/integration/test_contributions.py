@@ -8,12 +8,12 @@ import grpc
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.algorithms.contributions.codec import to_bytes
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, rank
 from sottovoce.algorithms.push_sum.parts import INITIAL_SEED
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.fleet import Fleet, enrol
+from sottovoce.node.provenance import FleetProvenance
 
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending

@@ -18,15 +18,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from sottovoce.agent import enroller as enrolling
-from sottovoce.agent.assemble import IDENTITY
-from sottovoce.agent.enrolment import JoinRequest
-from sottovoce.agent.join import join_with_token
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.fleet import Fleet, load, open_fleet
 from sottovoce.fleet.clock import is_synchronised
 from sottovoce.fleet.invitation import Token
 from sottovoce.fleet.new_device import DeviceKeys
+from sottovoce.node import enroller as enrolling
+from sottovoce.node.assemble import IDENTITY
+from sottovoce.node.enrolment import JoinRequest
+from sottovoce.node.join import join_with_token
 from sottovoce_bootstrap import Contact
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 

@@ -9,10 +9,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
-from sottovoce.agent.assemble import IDENTITY
 from sottovoce.fleet import load
 from sottovoce.fleet.binding import BINDING_OID
 from sottovoce.fleet.certificates import common_name
+from sottovoce.node.assemble import IDENTITY
 
 from tests.support.attacker import Attacker
 from tests.support.command import run_here

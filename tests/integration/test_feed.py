@@ -15,11 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from sottovoce.agent.faults import Fault
 from sottovoce.config import load
 from sottovoce.data import load as load_data
 from sottovoce.data.feed import Window, read_windows
 from sottovoce.data.forecast import FEATURES, LAGS
+from sottovoce.node.faults import Fault
 from sottovoce_home.meters import MAX_PAYLOAD_BYTES
 from sottovoce_home.store import WindowStore
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent.join import join
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY
 from sottovoce.fleet import Fleet
+from sottovoce.node.join import join
 from sottovoce.privacy.accounting.event_parser import parse_event
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.vault import Budget, Ledger

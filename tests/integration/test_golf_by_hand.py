@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.record_book import read
 from sottovoce.fleet import Fleet
+from sottovoce.node.record_book import read
 
 from tests.support.devices import Device, draw_records, new_device
 from tests.support.mass import measure_mass

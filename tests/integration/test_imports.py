@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.control import ask
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet
+from sottovoce.node.control import ask
 
 from tests.support.devices import new_device
 from tests.support.waiting import TIMEOUT, until
@@ -68,7 +68,7 @@ def test_a_working_agent_imports_nothing_heavy(imported_modules: set[str]) -> No
 
 
 def test_an_agent_never_imports_testbed_modules() -> None:
-    code = "import sottovoce.agent.assemble, sottovoce.cli.command, sys; print(*sys.modules)"
+    code = "import sottovoce.node.assemble, sottovoce.cli.command, sys; print(*sys.modules)"
     names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {name for name in names if name.rpartition(".")[0] in _OWN_HEAVY}
     assert "numpy.random" not in names, "7 MiB, only for simulations"

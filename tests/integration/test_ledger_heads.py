@@ -8,10 +8,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sottovoce.agent.ledger_head_store import NAME as HEADS
 from sottovoce.fleet import Fleet
 from sottovoce.net.transports.grpc import METHOD
 from sottovoce.net.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
+from sottovoce.node.gossip.ledger_head_store import NAME as HEADS
 
 from tests.support.attacker import Attacker
 from tests.support.books import spending

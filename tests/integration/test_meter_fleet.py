@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.control import ask
 from sottovoce.data.feed import read_windows
 from sottovoce.days import DAY
 from sottovoce.errors import NetworkError
+from sottovoce.node.control import ask
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.vault import Ledger
 

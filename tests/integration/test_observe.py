@@ -27,7 +27,7 @@ SYNTHETIC = {"up": set[str](), "ALERTS": {"alertstate", "alertname", "severity"}
 _STUCK = """
 import sys, threading
 from pathlib import Path
-from sottovoce.agent.core import Core
+from sottovoce.node.core import Core
 fire = Core.fire
 sign = Path(sys.argv[2])
 def stuck(self, name, now):

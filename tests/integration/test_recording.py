@@ -16,9 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.assemble import Variant, assemble
-from sottovoce.agent.core import Core, Transmit
-from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.parts import build_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
@@ -32,6 +29,9 @@ from sottovoce.net.transports import Listener, Peer, Receive, Transport
 from sottovoce.net.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
 from sottovoce.net.wire.v1.envelope_pb2 import Envelope
 from sottovoce.net.wire.v1.ledger_head_pb2 import LedgerHeads
+from sottovoce.node.assemble import Variant, assemble
+from sottovoce.node.core import Core, Transmit
+from sottovoce.node.sqlite_store import SqliteStore
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
 from sottovoce.privacy.vault.terms.gradients import GradientTerms

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from sottovoce.agent.enroller import Enroller
 from sottovoce.fleet import Fleet, Validity
+from sottovoce.node.enroller import Enroller
 
 from tests.support.command import run_here
 from tests.support.devices import Device, free_port, identity_files, new_device

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.assemble import LEDGER
 from sottovoce.errors import NetworkError
+from sottovoce.node.assemble import LEDGER
 from sottovoce.privacy.vault import Ledger
 
 from tests.support.devices import draw_records

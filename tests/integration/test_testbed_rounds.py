@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.assemble import LEDGER
+from sottovoce.node.assemble import LEDGER
 from sottovoce.privacy.vault import Ledger
 
 from tests.support.command import run_here

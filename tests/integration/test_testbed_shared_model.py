@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.assemble import LEDGER
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records
+from sottovoce.node.assemble import LEDGER
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
 
 from tests.support.command import run_here

@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import record_book, sqlite_store
 from sottovoce.fleet import load
+from sottovoce.node import record_book, sqlite_store
 from sottovoce.privacy.vault import Budget, Ledger
 
 from tests.support.devices import Device, free_port

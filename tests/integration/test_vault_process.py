@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.assemble import LEDGER
 from sottovoce.fleet import Fleet
+from sottovoce.node.assemble import LEDGER
 from sottovoce.privacy.vault import Ledger, Spending
 
 from tests.support.devices import Device, accuracy

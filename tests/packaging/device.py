@@ -25,7 +25,7 @@ UNITS = ("sottovoce-agent", "sottovoce-vault")
 _ASKED = """
 import json
 from pathlib import Path
-from sottovoce.agent.control import ask, decode_parameters
+from sottovoce.node.control import ask, decode_parameters
 print(json.dumps(decode_parameters(ask(Path("/var/lib/sottovoce"), "model")).tolist()))
 """
 _NOT_OURS = (

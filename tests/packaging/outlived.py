@@ -20,7 +20,7 @@ CONFIG = "/etc/sottovoce/agent.toml"
 _PACED = """
 import json, sys, time
 from pathlib import Path
-from sottovoce.agent.control import ask
+from sottovoce.node.control import ask
 state, seconds, slowest = Path("/var/lib/sottovoce"), float(sys.argv[1]), 0.0
 first, begin = ask(state, "status", 10.0), time.monotonic()
 while time.monotonic() < begin + seconds:

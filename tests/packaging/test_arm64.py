@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.control import ask
+from sottovoce.node.control import ask
 
 from tests.packaging import integers
 from tests.packaging.device import days

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import Outgoing
 from sottovoce.learning.learners import Ask, Message, SetTimer
+from sottovoce.node.core import Action, Core, Transmit
+from sottovoce.node.links import Outgoing
 from sottovoce.privacy.api import Query
 from sottovoce_lab.simulator import Device
 

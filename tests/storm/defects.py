@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from sottovoce.agent.core import Core
-from sottovoce.agent.links import NewestMessage
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.contributions.public.acceptance import Acceptance
 from sottovoce.algorithms.contributions.public.machine import Mixer
@@ -22,6 +20,8 @@ from sottovoce.algorithms.pairwise.public.state import Move
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.errors import DataError
 from sottovoce.learning.learners import Delivered, Reply
+from sottovoce.node.core import Core
+from sottovoce.node.links import NewestMessage
 from sottovoce.privacy.vault import Ledger
 from sottovoce_lab.testbed.memory_store import MemoryStore
 

@@ -5,9 +5,9 @@ from copy import copy
 from dataclasses import replace
 from typing import cast
 
-from sottovoce.agent.own_task import build_task
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.errors import InternalError
+from sottovoce.node.own_task import build_task
 from sottovoce.privacy.secure_sum.statements import Body, Statement, body_bytes
 from sottovoce.privacy.vault import Vault
 from sottovoce_lab.simulator import Device

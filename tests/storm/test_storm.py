@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sottovoce.agent.core import Core
+from sottovoce.node.core import Core
 from sottovoce_lab.simulator import simulation as engine
 
 from tests.storm.__main__ import main

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tomlkit
 from numpy.typing import NDArray
-from sottovoce.agent.assemble import LEDGER, state_files
-from sottovoce.agent.join import join
-from sottovoce.agent.own_task import build_task
 from sottovoce.config import load
 from sottovoce.data import apply, width
 from sottovoce.fleet import Fleet, Identity, Validity
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.registry import ALGORITHMS
+from sottovoce.node.assemble import LEDGER, state_files
+from sottovoce.node.join import join
+from sottovoce.node.own_task import build_task
 from sottovoce.privacy.vault import Budget
 
 FEATURES, CLASSES = 4, 3

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sottovoce.agent.assemble import IDENTITY
 from sottovoce.fleet import load
+from sottovoce.node.assemble import IDENTITY
 from sottovoce.privacy.vault import Budget
 
 from tests.support.command import run_here

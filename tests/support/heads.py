@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Messenger
-from sottovoce.agent.ledger_head_store import LedgerHeadStore
-from sottovoce.agent.rollback_detector import RollbackDetector
-from sottovoce.agent.wait_status import Waits
 from sottovoce.fleet import Identity
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.net.wire import SignedHead
+from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip, Messenger
+from sottovoce.node.gossip.ledger_head_store import LedgerHeadStore
+from sottovoce.node.gossip.rollback_detector import RollbackDetector
+from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.privacy.vault import LedgerPosition, Spending, Witness

@@ -12,8 +12,8 @@ from typing import Any, Self, cast
 import aiomqtt
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.control import ControlServer, ControlTarget
-from sottovoce.agent.faults import Fault
+from sottovoce.node.control import ControlServer, ControlTarget
+from sottovoce.node.faults import Fault
 
 from tests.support.mosquitto import Broker
 from tests.support.processes import SOTTOVOCE, sottovoce

@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.errors import SottovoceError
+from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.vault import Budget, Ledger, protocol
 from sottovoce.privacy.vault.remote import RemoteVault

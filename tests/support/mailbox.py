@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from sottovoce.agent.wait_status import Waits
 from sottovoce.fleet import Identity, Trust
 from sottovoce.net.transports import Peer
 from sottovoce.net.transports.mqtt import Broker, MqttTransport, transport
 from sottovoce.net.wire.v1.mqtt_pb2 import Frame
+from sottovoce.node.wait_status import Waits
 
 
 class Mailbox:

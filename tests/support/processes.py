@@ -13,8 +13,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.control import ask, decode_parameters
 from sottovoce.errors import NetworkError
+from sottovoce.node.control import ask, decode_parameters
 from sottovoce_lab.testbed.isolation import AgentProcess as Forked
 from sottovoce_lab.testbed.isolation import Process
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from sottovoce.agent.links import SavedState
-from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, load
 from sottovoce.learning.learners import Message
 from sottovoce.net.wire.codec import decode
 from sottovoce.net.wire.envelope import read_payload
+from sottovoce.node.links import SavedState
+from sottovoce.node.sqlite_store import SqliteStore
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.agent.wait_status import Waits
 from sottovoce.fleet import Fleet, Identity, Trust, enrol
 from sottovoce.net.transports import DeliveryFailed, Peer, Transport
 from sottovoce.net.transports.grpc import GrpcTransport
 from sottovoce.net.transports.memory import Exchange, MemoryTransport
 from sottovoce.net.transports.mqtt import Broker, MqttTransport
 from sottovoce.net.transports.multi_transport import MultiTransport
+from sottovoce.node.wait_status import Waits
 
 from tests.support.devices import free_port
 

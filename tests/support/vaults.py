@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sottovoce.agent.join import join
 from sottovoce.fleet import Fleet
+from sottovoce.node.join import join
 from sottovoce.privacy.vault import Budget, Vault
 from sottovoce.privacy.vault.server import ServedVault, VaultServer, listening_socket
 

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.local_vault import LEDGER, make_vault
-from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.task_activator import TaskActivator, active_configuration
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
@@ -19,6 +16,9 @@ from sottovoce.days import DAY, last_complete_day
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet.authority import Authority
 from sottovoce.learning.learners import Learner
+from sottovoce.node.local_vault import LEDGER, make_vault
+from sottovoce.node.sqlite_store import SqliteStore
+from sottovoce.node.task_activator import TaskActivator, active_configuration
 from sottovoce.privacy.vault import Ledger, SeededNoise, Vault
 from sottovoce.privacy.vault.ledger_file import connect
 from sottovoce_home.meters import Arrival, Meter

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
-from sottovoce.agent.local_vault import LEDGER
-from sottovoce.agent.rotation import rotate
 from sottovoce.data.forecast import energy_kwh, forecast_dataset
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import TaskRefused
 from sottovoce.fleet import create_fleet
 from sottovoce.fleet.signed_task import SignedTask
+from sottovoce.node.local_vault import LEDGER
+from sottovoce.node.rotation import rotate
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.vault import Ledger
 from sottovoce.privacy.vault.account import audit_account, build_account

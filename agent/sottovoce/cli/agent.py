@@ -41,7 +41,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show the status of a running agent."""
-    from sottovoce.agent.control import ask
+    from sottovoce.node.control import ask
 
     reply = ask(_state_directory(config, state), "status", waiting=True)
     if "privacy" in reply:
@@ -65,7 +65,7 @@ def stop(
     ] = False,
 ) -> None:
     """Stop a running agent cleanly."""
-    from sottovoce.agent.control import ask
+    from sottovoce.node.control import ask
 
     directory = _state_directory(config, state)
     if not leave:
@@ -91,8 +91,8 @@ def _state_directory(config: Path | None, state: Path | None) -> Path:
 
 def _person_promises(config: Path) -> list[dict[str, Any]]:
     """Return the promises that cover several of a person's units, computed only from the configuration."""
-    from sottovoce.agent.explain import person_promises
     from sottovoce.config import load
+    from sottovoce.node.reports.explain import person_promises
 
     return person_promises(load(config))
 
@@ -117,7 +117,7 @@ def _waiting_lines(reply: dict[str, Any]) -> list[str]:
 
 def _fault_lines(fault: dict[str, Any]) -> list[str]:
     """Return the status lines of an agent that cannot work because of a fault."""
-    from sottovoce.agent.faults import Fault
+    from sottovoce.node.faults import Fault
 
     return [
         f"agent    {Fault.from_status(fault).current_action} ({fault['kind']}), and will retry in "
@@ -172,7 +172,7 @@ def _format_epsilon(epsilon: float | None) -> str:
 
 
 def _status_lines(reply: dict[str, Any]) -> list[str]:
-    from sottovoce.agent.explain import describe_person_promise
+    from sottovoce.node.reports.explain import describe_person_promise
 
     privacy, traffic = reply["privacy"], reply["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]

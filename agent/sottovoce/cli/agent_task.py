@@ -10,9 +10,9 @@ import typer
 from sottovoce.errors import NetworkError, UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.agent.consent import OwnerAnswer
     from sottovoce.config import AgentConfig
     from sottovoce.fleet.signed_task import SignedTask
+    from sottovoce.node.consent import OwnerAnswer
 
 app = typer.Typer(help="Approve, refuse or withdraw from a task that the fleet has signed.", no_args_is_help=True)
 
@@ -54,8 +54,8 @@ def withdraw(epoch: Epoch, config: Config) -> None:
 
 
 def _record_answer(epoch: int, path: Path, answer: "OwnerAnswer") -> None:
-    from sottovoce.agent.consent import record_answer
     from sottovoce.config import load
+    from sottovoce.node.consent import record_answer
 
     settings = load(path)
     tasks_by_epoch = {task.epoch: task for task in _known_tasks(settings)}
@@ -71,9 +71,9 @@ def _record_answer(epoch: int, path: Path, answer: "OwnerAnswer") -> None:
 
 def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
     """Return the active task and the fleet's newest task, if they exist, without duplicates."""
-    from sottovoce.agent.assemble import LEDGER
-    from sottovoce.agent.consent import consent_directory, load_newest_task
     from sottovoce.fleet.signed_task import read_task
+    from sottovoce.node.assemble import LEDGER
+    from sottovoce.node.consent import consent_directory, load_newest_task
     from sottovoce.privacy.vault import Ledger
 
     newest = load_newest_task(settings)
@@ -88,9 +88,9 @@ def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
 
 
 def _task_facts(path: Path) -> dict[str, Any]:
-    from sottovoce.agent.consent import consent_directory, load_newest_task, read_consent
-    from sottovoce.agent.control import ask
     from sottovoce.config import load
+    from sottovoce.node.consent import consent_directory, load_newest_task, read_consent
+    from sottovoce.node.control import ask
 
     settings = load(path)
     task = load_newest_task(settings)

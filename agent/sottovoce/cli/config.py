@@ -13,11 +13,11 @@ app = typer.Typer(help="Check a configuration file, or print its schema.", no_ar
 @app.command()
 def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
     """Check a configuration file and, when run on the device, the device too; report each fault with its remedy."""
-    from sottovoce.agent.preconditions import check_state
-    from sottovoce.agent.start_checks import find_mismatches, find_problems
     from sottovoce.cli.privacy_explain import ledger_path, open_ledger
     from sottovoce.config import load
     from sottovoce.errors import IdentityError, SottovoceError
+    from sottovoce.node.preconditions import check_state
+    from sottovoce.node.start_checks import find_mismatches, find_problems
     from sottovoce.privacy.vault import check_ledger_exists
 
     settings = load(path)

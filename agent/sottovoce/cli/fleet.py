@@ -81,7 +81,7 @@ def init(
     if purpose is not None:
         import msgspec
 
-        from sottovoce.agent.fleet_promise import PURPOSES, resolve_budget, save_promise
+        from sottovoce.node.fleet_promise import PURPOSES, resolve_budget, save_promise
 
         promised = msgspec.structs.replace(PURPOSES[purpose], **budget)
         save_promise(fleet, promised)
@@ -113,8 +113,8 @@ def show(
 
 
 def _device_facts(state: Path) -> dict[str, Any]:
-    from sottovoce.agent.assemble import IDENTITY
     from sottovoce.fleet import load
+    from sottovoce.node.assemble import IDENTITY
 
     identity = load(state / IDENTITY)
     return {
@@ -126,10 +126,10 @@ def _device_facts(state: Path) -> dict[str, Any]:
 
 
 def _fleet_facts(directory: Path) -> dict[str, Any]:
-    from sottovoce.agent.enroller import list_open_invitations
-    from sottovoce.agent.fleet_promise import read_promise, resolve_budget
-    from sottovoce.agent.revocation_store import load_revocation_list
     from sottovoce.fleet import open_fleet
+    from sottovoce.node.enroller import list_open_invitations
+    from sottovoce.node.fleet_promise import read_promise, resolve_budget
+    from sottovoce.node.gossip.revocation_store import load_revocation_list
 
     fleet = open_fleet(directory)
     revocations = load_revocation_list(directory, fleet.authority)

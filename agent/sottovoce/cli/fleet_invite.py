@@ -12,9 +12,9 @@ from sottovoce.cli.fleet_options import FleetDirectory, Valid, check_reachable, 
 from sottovoce.errors import ConfigError, IdentityError, UsageError
 
 if TYPE_CHECKING:  # imported late because every command module is imported at every start
-    from sottovoce.agent.enroller import Enroller
     from sottovoce.fleet import Fleet, Validity
     from sottovoce.fleet.invitation import Seeds
+    from sottovoce.node.enroller import Enroller
 
 _EXPIRES = "5m"
 _LONGEST_SECONDS = 86_400  # kept short because anyone who sees the token can use it while it is valid
@@ -55,8 +55,8 @@ def invite(
     """Invite a device with a bundle file or a single-use token, or many devices with bundles."""
     import msgspec
 
-    from sottovoce.agent.fleet_promise import read_promise
     from sottovoce.fleet import open_fleet
+    from sottovoce.node.fleet_promise import read_promise
 
     if not fleet.is_dir():
         raise IdentityError(
@@ -114,9 +114,9 @@ def _serve(
     valid: str | None,
     show: Callable[[str], None],
 ) -> None:
-    from sottovoce.agent.enroller import record_invitation
     from sottovoce.cli.fleet_options import parse_duration
     from sottovoce.errors import NetworkError
+    from sottovoce.node.enroller import record_invitation
 
     seconds = parse_duration(expires, "--expires")
     if seconds > _LONGEST_SECONDS:
@@ -156,8 +156,8 @@ def make_enroller(
     Raises:
         UsageError: if no device could connect to the address.
     """
-    from sottovoce.agent.enroller import Enroller
-    from sottovoce.agent.revocation_store import load_revocation_list
+    from sottovoce.node.enroller import Enroller
+    from sottovoce.node.gossip.revocation_store import load_revocation_list
 
     check_reachable(address, "--serve", "this enroller")
 

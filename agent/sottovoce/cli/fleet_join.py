@@ -56,8 +56,8 @@ def join(
     ] = None,
 ) -> None:
     """Create a device: its keys, its certificate and its privacy ledger."""
-    from sottovoce.agent import join as methods
-    from sottovoce.agent.fleet_promise import read_promise, resolve_budget
+    from sottovoce.node import join as methods
+    from sottovoce.node.fleet_promise import read_promise, resolve_budget
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
@@ -141,8 +141,8 @@ def _read_token(text: str) -> "Token":
 
 
 def _pin_devices(state: Path, certificates: list[Path]) -> None:
-    from sottovoce.agent.assemble import IDENTITY
     from sottovoce.fleet.pinned import pin
+    from sottovoce.node.assemble import IDENTITY
 
     for file in certificates:
         typer.echo(pin(state / IDENTITY, _read(file), file))

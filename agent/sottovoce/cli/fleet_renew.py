@@ -91,9 +91,9 @@ def _install(state: Path, install: Path) -> None:
 
 
 def _ask_enroller(state: Path, address: str) -> None:
-    from sottovoce.agent.enrolment import request_renewal
     from sottovoce.fleet import load
     from sottovoce.fleet.renewal import make_renewal_request
+    from sottovoce.node.enrolment import request_renewal
 
     check_reachable(address, "--enroller", "an enroller")
     identity = load(_identity_directory(state), check_dates=False)
@@ -116,9 +116,9 @@ def _serve(directory: Path, address: str, valid: str | None) -> None:
 
 
 def _renew_certificate(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
-    from sottovoce.agent.revocation_store import load_revocation_list
     from sottovoce.fleet import open_fleet
     from sottovoce.fleet.request import read_request
+    from sottovoce.node.gossip.revocation_store import load_revocation_list
 
     fleet = open_fleet(directory)
     revocations = load_revocation_list(directory, fleet.authority)
@@ -135,7 +135,7 @@ def _replace_certificate(state: Path, pem: bytes, source: object) -> None:
 
 
 def _identity_directory(state: Path) -> Path:
-    from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.node.assemble import IDENTITY
 
     return state / IDENTITY
 
@@ -156,11 +156,11 @@ def rotate(
     ] = _DEFAULT_ACCEPT,
 ) -> None:
     """Replace the fleet's key. Devices forward the new key and renew their certificates before the old ones expire."""
-    from sottovoce.agent.revocation_store import NAME
-    from sottovoce.agent.rotation import rotate as rotate_by_current
-    from sottovoce.agent.rotation import rotate_with_spare
     from sottovoce.cli.fleet_options import parse_duration
     from sottovoce.fleet.ca import SPARE
+    from sottovoce.node.gossip.revocation_store import NAME
+    from sottovoce.node.rotation import rotate as rotate_by_current
+    from sottovoce.node.rotation import rotate_with_spare
 
     if state is not None and spare is None:
         raise UsageError(

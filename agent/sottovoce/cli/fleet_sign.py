@@ -19,10 +19,10 @@ def propose(
     out: Annotated[Path | None, typer.Option(help="Also write a copy to this path, to take to a device.")] = None,
 ) -> None:
     """Sign a task as the fleet's next task."""
-    from sottovoce.agent.fleet_tasks import NAME, propose
     from sottovoce.config import read_proposed_task
     from sottovoce.fleet import open_fleet
     from sottovoce.fleet.files import check_new, write_new
+    from sottovoce.node.fleet_tasks import NAME, propose
 
     tables, schedule = read_proposed_task(file)
     check_new([] if out is None else [out])
@@ -41,11 +41,11 @@ def install(
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
 ) -> None:
     """Install a signed task on one device, which forwards it to the others."""
-    from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.fleet_tasks import store_task
     from sottovoce.fleet import load
     from sottovoce.fleet.files import read
     from sottovoce.fleet.signed_task import read_task
+    from sottovoce.node.assemble import IDENTITY
+    from sottovoce.node.fleet_tasks import store_task
 
     authority = load(state / IDENTITY, check_dates=False).authority
     task = read_task(read(file), file)
@@ -84,10 +84,10 @@ def revoke(
 
 
 def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
-    from sottovoce.agent.revocation_store import NAME, revoke
     from sottovoce.fleet import open_fleet
     from sottovoce.fleet.files import check_new, write_new
     from sottovoce.net.wire.revocation import encode_list
+    from sottovoce.node.gossip.revocation_store import NAME, revoke
 
     check_new([] if out is None else [out])
     try:
@@ -105,10 +105,10 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
 
 
 def _install(state: Path, install: Path) -> None:
-    from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.revocation_store import read_list, store_key_changes, store_revocation_list
     from sottovoce.fleet import load
     from sottovoce.fleet.files import read
+    from sottovoce.node.assemble import IDENTITY
+    from sottovoce.node.gossip.revocation_store import read_list, store_key_changes, store_revocation_list
 
     authority = load(state / IDENTITY, check_dates=False).authority
     revocations = read_list(read(install), authority, install)

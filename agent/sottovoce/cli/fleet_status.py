@@ -23,7 +23,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show the fleet as one running device sees it: online, silent, left and revoked devices."""
-    from sottovoce.agent.control import ask
+    from sottovoce.node.control import ask
 
     fleet = ask(state, "fleet", _PATIENCE_SECONDS)
     if "error" in fleet:

@@ -49,7 +49,7 @@ def verify(
         raise UsageError(
             "a certificate is only as trustworthy as its fleet; set --fleet-certificate to the ca.pem you trust"
         )
-    from sottovoce.agent.certificate import verify as verify_certificate
+    from sottovoce.node.reports.certificate import verify as verify_certificate
 
     facts = verify_certificate(_read(certificate), _read(fleet_certificate), certificate)
     _print_facts({**facts, "verdict": "holds"}, as_json)
@@ -61,7 +61,7 @@ def move(
     state: Annotated[Path, typer.Option("--state", help="The state directory of the stopped device, or of its vault.")],
 ) -> None:
     """Move a device's ledger to another machine permanently; the ledger here is closed."""
-    from sottovoce.agent.migration import move as move_ledger
+    from sottovoce.node.migration import move as move_ledger
 
     typer.echo(move_ledger(state, target))
     typer.echo(
@@ -76,10 +76,10 @@ def export(
     ledger: Annotated[Path | None, typer.Option(help="The ledger, if it is not in --state.")] = None,
 ) -> None:
     """Export a statement of the privacy spent, signed by the device, which anyone can verify offline."""
-    from sottovoce.agent.assemble import state_files
-    from sottovoce.agent.certificate import certify
     from sottovoce.cli.output import check_writable, write_text_file
     from sottovoce.fleet import load
+    from sottovoce.node.assemble import state_files
+    from sottovoce.node.reports.certificate import certify
     from sottovoce.privacy.vault import Ledger
 
     if out is not None:
@@ -99,7 +99,7 @@ def export(
 
 def _ledger_facts(state: Path) -> dict[str, Any]:
     """Return a summary of the ledger in a state directory; opening the ledger verifies it completely."""
-    from sottovoce.agent.assemble import LEDGER
+    from sottovoce.node.assemble import LEDGER
     from sottovoce.privacy.vault import Ledger
 
     ledger = Ledger.read(state / LEDGER)
@@ -124,8 +124,8 @@ def _ledger_facts(state: Path) -> dict[str, Any]:
 
 def _check_owner(state: Path, owner: str) -> None:
     """Check that the device keys in the ledger's state directory belong to the ledger's owner."""
-    from sottovoce.agent.assemble import state_files
     from sottovoce.fleet import load
+    from sottovoce.node.assemble import state_files
 
     identity, ledger = state_files(state)
     if not identity.is_dir():

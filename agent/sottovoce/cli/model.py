@@ -46,11 +46,11 @@ def fit(
     """Fit a model to published, perturbed records. This costs no additional privacy."""
     import numpy as np
 
-    from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.fit import fit as fit_model
-    from sottovoce.agent.provenance import FleetProvenance
-    from sottovoce.agent.record_book import NAME, read
     from sottovoce.fleet import load
+    from sottovoce.node.assemble import IDENTITY
+    from sottovoce.node.fit import fit as fit_model
+    from sottovoce.node.provenance import FleetProvenance
+    from sottovoce.node.record_book import NAME, read
 
     if epochs < 1:
         raise UsageError(f"--epochs {epochs}: must be at least 1, for one pass over the records")

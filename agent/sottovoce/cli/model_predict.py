@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sottovoce.agent.description import Description
     from sottovoce.data import DataSet, Records
+    from sottovoce.node.description import Description
 
 _NUMBER_BYTES = 26  # length in bytes of the longest float64 in JSON
 _TIMEOUT_SECONDS = 60.0
@@ -101,9 +101,9 @@ def _predict_with_agent(
 ) -> "NDArray[np.generic]":
     import numpy as np
 
-    from sottovoce.agent.predictions import build_predictive_model, prepare_rows
-    from sottovoce.agent.predictions import predict as predict_rows
     from sottovoce.data import apply
+    from sottovoce.node.predictions import build_predictive_model, prepare_rows
+    from sottovoce.node.predictions import predict as predict_rows
 
     public_model = load_public_model(state, config)
     description, rows = public_model.description, _without_target(dataset, records)
@@ -122,8 +122,8 @@ def _predict_with_agent(
 
 def _requests(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
     """Split the rows into JSON requests, each with as many rows as the agent accepts."""
-    from sottovoce.agent.control import MAX_CONTROL_REQUEST
-    from sottovoce.agent.predictions import MAX_ROWS
+    from sottovoce.node.control import MAX_CONTROL_REQUEST
+    from sottovoce.node.predictions import MAX_ROWS
 
     size = min(MAX_ROWS, MAX_CONTROL_REQUEST // (_NUMBER_BYTES * description.columns + 64))
     if size == 0:
@@ -133,7 +133,7 @@ def _requests(rows: "NDArray[np.float64]", description: "Description") -> list[s
 
 
 def _ask_agent(state: Path, request: str) -> list[Any]:
-    from sottovoce.agent.control import ask
+    from sottovoce.node.control import ask
 
     reply = ask(state, request, _TIMEOUT_SECONDS)
     if "error" in reply:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sottovoce.agent.description import Description
     from sottovoce.config import AgentConfig
+    from sottovoce.node.description import Description
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="The agent's configuration file; required if the agent is not running.")
@@ -45,8 +45,8 @@ def load_public_model(state: Path, config: Path | None) -> LoadedModel:
     """
     import msgspec
 
-    from sottovoce.agent.control import ask, decode_parameters
-    from sottovoce.agent.description import Description
+    from sottovoce.node.control import ask, decode_parameters
+    from sottovoce.node.description import Description
 
     try:
         reply, model = ask(state, "describe"), ask(state, "model")
@@ -62,9 +62,9 @@ def load_public_model(state: Path, config: Path | None) -> LoadedModel:
 
 
 def _saved_public_model(state: Path, file: Path) -> LoadedModel:
-    from sottovoce.agent.description import describe_model
-    from sottovoce.agent.saved_model import load_saved_model
     from sottovoce.config import load
+    from sottovoce.node.description import describe_model
+    from sottovoce.node.saved_model import load_saved_model
 
     config = load(file)
     if config.agent.state.resolve() != state.resolve():
@@ -83,8 +83,8 @@ def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "ND
 
 def _privacy(config: "AgentConfig") -> dict[str, Any]:
     """Return a configuration's privacy statement and the ε spent, which is None if the ledger cannot be read."""
-    from sottovoce.agent.assemble import state_files
-    from sottovoce.agent.explain import build_explanation
+    from sottovoce.node.assemble import state_files
+    from sottovoce.node.reports.explain import build_explanation
     from sottovoce.privacy.vault import Ledger
 
     statement: dict[str, Any] = build_explanation(config, None)["statement"]

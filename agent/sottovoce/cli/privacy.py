@@ -53,10 +53,10 @@ def dossier(
     out: Annotated[Path, typer.Option("--out", help="Directory for dossier.md and dossier.json; created if missing.")],
 ) -> None:
     """Write a device's privacy dossier for an auditor or a data-protection officer."""
-    from sottovoce.agent.dossier import build_dossier, render_markdown
-    from sottovoce.agent.task_activator import active_configuration
     from sottovoce.cli.privacy_explain import open_ledger
     from sottovoce.config import load
+    from sottovoce.node.reports.dossier import build_dossier, render_markdown
+    from sottovoce.node.task_activator import active_configuration
 
     settings = load(config)
     with open_ledger(settings) as (ledger, path):

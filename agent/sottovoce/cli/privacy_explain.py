@@ -11,8 +11,8 @@ import typer
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.agent.explain import LedgerTotals
     from sottovoce.config import AgentConfig
+    from sottovoce.node.reports.explain import LedgerTotals
     from sottovoce.privacy.vault import Ledger
 
 _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # assumed if there is no configuration
@@ -40,7 +40,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Explain a privacy promise in plain words: what is hidden, from whom, and at what cost."""
-    from sottovoce.agent.explain import build_explanation
+    from sottovoce.node.reports.explain import build_explanation
 
     if (config is None) == (learner is None):
         raise UsageError(
@@ -74,8 +74,8 @@ def explain(
 
 def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, LedgerTotals]":
     """Return the device's active configuration and what it has spent."""
-    from sottovoce.agent.explain import LedgerTotals
-    from sottovoce.agent.task_activator import active_configuration
+    from sottovoce.node.reports.explain import LedgerTotals
+    from sottovoce.node.task_activator import active_configuration
 
     with open_ledger(settings) as (ledger, path):
         return active_configuration(settings, ledger), LedgerTotals(ledger.spending(), str(path), ledger.own_budget)
@@ -83,7 +83,7 @@ def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, LedgerTotals]"
 
 def ledger_path(settings: "AgentConfig") -> Path:
     """Return the path of a device's own ledger, which may be in a separate vault's directory."""
-    from sottovoce.agent.assemble import state_files
+    from sottovoce.node.assemble import state_files
 
     _, default_path = state_files(settings.agent.state)
     return default_path if settings.vault.directory is None else settings.vault.directory / default_path.name
@@ -109,7 +109,7 @@ def open_ledger(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
-    from sottovoce.agent.explain import describe_person_promise
+    from sottovoce.node.reports.explain import describe_person_promise
 
     statement, left = document["statement"], document["left"]
     lines = [

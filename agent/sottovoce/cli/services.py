@@ -17,21 +17,21 @@ _STANDARD_ERROR = 2
 
 def run_agent(config: Path) -> int:
     """Run the agent described by a configuration file until it is stopped."""
-    from sottovoce.agent import endurance
+    from sottovoce.node import endurance
 
     return _run_service(config, endurance.run)
 
 
 def run_vault(config: Path) -> int:
     """Run the vault described by a configuration file until it is stopped."""
-    from sottovoce.agent.vault_process import serve_vault
+    from sottovoce.node.vault_process import serve_vault
 
     return _run_service(config, lambda settings: serve_vault(settings, config))
 
 
 def _run_service(config: Path, serve: "Callable[[AgentConfig], int]") -> int:
-    from sottovoce.agent.faults import report_faults
     from sottovoce.config import load
+    from sottovoce.node.faults import report_faults
     from sottovoce.ops import log_to_stderr
 
     faulthandler.enable(_STANDARD_ERROR)  # the log shows where a library aborts if memory runs out

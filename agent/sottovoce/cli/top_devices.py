@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sottovoce.agent.status import ask_status
 from sottovoce.cli import lab
+from sottovoce.node.status import ask_status
 
 SCHEMA = "sottovoce.top/1"
 _STATUS_SECONDS = 2.0

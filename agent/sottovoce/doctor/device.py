@@ -6,12 +6,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from sottovoce.agent.assemble import LEDGER, state_files
-from sottovoce.agent.ledger_snapshot import snapshot
-from sottovoce.agent.local_vault import load_configured_records
-from sottovoce.agent.preconditions import check_cell, check_mode, check_peers, check_socket
-from sottovoce.agent.revocation_store import load_revocation_list
-from sottovoce.agent.start_checks import find_mismatches
 from sottovoce.algorithms.family import required_budget
 from sottovoce.data import parse
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem, refusal_findings, warning
@@ -19,6 +13,12 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import DataError, ExitCode, SottovoceError
 from sottovoce.fleet import Identity, load
 from sottovoce.fleet.renewal import renewal_time
+from sottovoce.node.assemble import LEDGER, state_files
+from sottovoce.node.gossip.revocation_store import load_revocation_list
+from sottovoce.node.ledger_snapshot import snapshot
+from sottovoce.node.local_vault import load_configured_records
+from sottovoce.node.preconditions import check_cell, check_mode, check_peers, check_socket
+from sottovoce.node.start_checks import find_mismatches
 from sottovoce.privacy.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
 from sottovoce.privacy.vault.ledger_file import is_log_corrupt
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from sottovoce.agent.assemble import state_files
-from sottovoce.agent.preconditions import runnable_family
 from sottovoce.config import AgentConfig
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
@@ -21,6 +19,8 @@ from sottovoce.fleet.files import read
 from sottovoce.fleet.identity import TLS_CERTIFICATE
 from sottovoce.fleet.verification import decode_certificate
 from sottovoce.learning.model_names import has_graph
+from sottovoce.node.assemble import state_files
+from sottovoce.node.preconditions import runnable_family
 
 _TESTED_PROCESSORS = {"x86_64", "aarch64", "arm64"}
 

@@ -12,8 +12,6 @@ from typing import TypeVar
 
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
-from sottovoce.agent.assemble import state_files
-from sottovoce.agent.password import read_password
 from sottovoce.config import AgentConfig, MqttSection
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
@@ -22,6 +20,8 @@ from sottovoce.fleet import Identity, load, peer_dns_name
 from sottovoce.fleet.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.net.listening import find_listening_error, make_listening_error, split_address
 from sottovoce.net.transports import is_direct
+from sottovoce.node.assemble import state_files
+from sottovoce.node.password import read_password
 
 
 def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:

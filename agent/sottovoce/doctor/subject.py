@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sottovoce.agent.preconditions import check_readers, check_socket, check_state
-from sottovoce.agent.status import ask_status
 from sottovoce.config import AgentConfig, load
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem
 from sottovoce.errors import ConfigError, ExitCode
+from sottovoce.node.preconditions import check_readers, check_socket, check_state
+from sottovoce.node.status import ask_status
 
 _STATUS_SECONDS = 5.0
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import Parcel
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Ask, Learner, Message, SetTimer
 from sottovoce.net.wire import decode, encode
+from sottovoce.node.core import Action, Core, Transmit
+from sottovoce.node.links import Parcel
 from sottovoce.privacy.vault import Vault
 
 from sottovoce_lab.testbed.memory_store import MemoryStore

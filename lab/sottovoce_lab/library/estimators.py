@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from sottovoce.agent.predictions import predict
 from sottovoce.data import DataSet, apply
 from sottovoce.data.dataset import assemble_dataset
 from sottovoce.learning.registry import DEFAULT
+from sottovoce.node.predictions import predict
 
 from sottovoce_lab.library.simulation import ARRAYS, simulate_plan
 from sottovoce_lab.testbed.plan import plan

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from sottovoce.agent.assemble import state_files
-from sottovoce.agent.control import ask
-from sottovoce.agent.ledger_snapshot import snapshot
-from sottovoce.agent.status import SCHEMA
 from sottovoce.errors import NetworkError
+from sottovoce.node.assemble import state_files
+from sottovoce.node.control import ask
+from sottovoce.node.ledger_snapshot import snapshot
+from sottovoce.node.status import SCHEMA
 from sottovoce.privacy.vault.account import epsilon_history
 
 from sottovoce_lab.pages.device import History

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.core import Core
-from sottovoce.agent.links import Store
 from sottovoce.learning.learners import Learner
+from sottovoce.node.core import Core
+from sottovoce.node.links import Store
 from sottovoce.privacy.vault import Vault
 
 from sottovoce_lab.simulator.disk import Disk

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from sottovoce.agent.links import NewestMessage, Outgoing, SavedState, Store
 from sottovoce.errors import DataError, LedgerUnwritable
+from sottovoce.node.links import NewestMessage, Outgoing, SavedState, Store
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.privacy.vault import Vault
 from typing_extensions import override
@@ -58,7 +58,7 @@ class Disk:
 
 
 class StoreOnDisk:
-    """A store that fails while the device's disk is full. Implements sottovoce.agent.links.Store.
+    """A store that fails while the device's disk is full. Implements sottovoce.node.links.Store.
 
     Args:
         store: the store that contains the state.

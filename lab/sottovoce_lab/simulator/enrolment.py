@@ -12,11 +12,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
-from sottovoce.agent.provenance import FleetProvenance, MemberVerifier
 from sottovoce.fleet import Fleet, Identity, Validity
 from sottovoce.fleet.certificates import fleet_certificate
 from sottovoce.fleet.new_device import DeviceKeys
 from sottovoce.fleet.request import read_request
+from sottovoce.node.provenance import FleetProvenance, MemberVerifier
 
 _FLEET = "simulated"
 _TASK = sha256(b"simulated").digest()

@@ -11,9 +11,9 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.node.links import NewestMessage, Outgoing
 from sottovoce.privacy.api import Refused
 
 from sottovoce_lab.simulator.device import Device

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import Outgoing
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.learning.learners import Ask, Message, PublishModel, Reply, SetTimer, TakePart
+from sottovoce.node.core import Action, Core, Transmit
+from sottovoce.node.links import Outgoing
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Refused
 
 from sottovoce_lab.simulator.device import Device

@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from sottovoce.agent.assemble import state_files
-from sottovoce.agent.control import ask
-from sottovoce.agent.join import join
 from sottovoce.config import AgentConfig, MqttSection
 from sottovoce.errors import (
     ConfigError,
@@ -28,6 +25,9 @@ from sottovoce.errors import (
     SottovoceError,
 )
 from sottovoce.fleet import Identity, create_fleet
+from sottovoce.node.assemble import state_files
+from sottovoce.node.control import ask
+from sottovoce.node.join import join
 from sottovoce.privacy.vault import Ledger, Spending
 
 from sottovoce_lab.simulator import message_faults

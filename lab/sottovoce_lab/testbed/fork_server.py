@@ -29,7 +29,7 @@ from sottovoce_lab.testbed.isolation import ENDS_SECONDS, LARGEST
 
 _PRELOADED = (
     "encodings.idna",
-    "sottovoce.agent.endurance",
+    "sottovoce.node.endurance",
     "sottovoce.algorithms.push_sum.parts",
     "sottovoce.algorithms.push_sum.published_terms",
     "sottovoce.data.npz",

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
+from sottovoce.node.links import NewestMessage, Outgoing, SavedState
 
 
 class MemoryStore:
-    """Keeps an agent's data in memory. Implements sottovoce.agent.links.Store.
+    """Keeps an agent's data in memory. Implements sottovoce.node.links.Store.
 
     Args:
         state: the learner's initial state.

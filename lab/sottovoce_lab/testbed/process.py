@@ -11,13 +11,13 @@ import sys
 import tomllib
 from pathlib import Path
 
-from sottovoce.agent import agent_runner
-from sottovoce.agent.assemble import Variant, assemble
-from sottovoce.agent.runtime import Agent
 from sottovoce.algorithms.family import required_budget
 from sottovoce.cli.outcome import run_to_exit_code
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError, ExitCode
+from sottovoce.node import agent_runner
+from sottovoce.node.assemble import Variant, assemble
+from sottovoce.node.runtime import Agent
 from sottovoce.ops import log_to_stderr
 
 from sottovoce_lab.simulator import Faults

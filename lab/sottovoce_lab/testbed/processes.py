@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.control import ask, decode_parameters
 from sottovoce.errors import NetworkError, UsageError
+from sottovoce.node.control import ask, decode_parameters
 from sottovoce.privacy.api import PrivacyStatement, Status
 from sottovoce.privacy.vault import Spending
 

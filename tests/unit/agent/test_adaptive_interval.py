@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sottovoce.agent.adaptive_interval import CALM_CYCLES, CHANGE_THRESHOLD, AdaptiveInterval
-from sottovoce.agent.core import Core
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.learning.learners import Delivered, Received, SetTimer, SettlingState
+from sottovoce.node.adaptive_interval import CALM_CYCLES, CHANGE_THRESHOLD, AdaptiveInterval
+from sottovoce.node.core import Core
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import TICK, push_sum, state

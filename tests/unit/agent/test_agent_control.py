@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.control import MAX_CONTROL_REQUEST, ControlServer, ask, decode_parameters
-from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.config.loading import config_from_tables
 from sottovoce.errors import NetworkError
 from sottovoce.kernels.softmax import Softmax
+from sottovoce.node.control import MAX_CONTROL_REQUEST, ControlServer, ask, decode_parameters
+from sottovoce.node.wait_status import Waits
 
 from tests.support.waiting import TIMEOUT
 
 
 class Agent:
-    """Implements sottovoce.agent.control.ControlTarget."""
+    """Implements sottovoce.node.control.ControlTarget."""
 
     def __init__(self) -> None:
         self.config = make_config()
@@ -211,8 +211,8 @@ async def test_an_excessive_request_is_refused_and_the_agent_continues(
     tmp_path: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = threading.Event()
-    monkeypatch.setattr("sottovoce.agent.control._PREDICTION_SECONDS", 0.02)
-    monkeypatch.setattr("sottovoce.agent.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(TIMEOUT)]})
+    monkeypatch.setattr("sottovoce.node.control._PREDICTION_SECONDS", 0.02)
+    monkeypatch.setattr("sottovoce.node.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(TIMEOUT)]})
     async with serve_agent(tmp_path, agent):
         assert "send fewer records" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
         assert (await ask_agent(tmp_path, "status"))["id"] == "abc"

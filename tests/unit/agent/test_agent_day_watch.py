@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from sottovoce.agent.day_watch import DayWatch
-from sottovoce.agent.wait_status import Waits
 from sottovoce.days import DAY, NOT_BEFORE, last_complete_day
+from sottovoce.node.day_watch import DayWatch
+from sottovoce.node.wait_status import Waits
 
 FIRST = int(NOT_BEFORE // DAY) + 10
 

@@ -5,15 +5,15 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from sottovoce.agent.core import Core
-from sottovoce.agent.departure import Departure
-from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
-from sottovoce.agent.link import Link
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.node.core import Core
+from sottovoce.node.departure import Departure
+from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
+from sottovoce.node.link import Link
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 SCHEDULE = Schedule(
@@ -80,8 +80,8 @@ class Rig:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in {"LEAVE": 0.5, "_ACCEPT": 0.2, "_QUIET": 0.05}.items():
-        monkeypatch.setattr(f"sottovoce.agent.departure.{name}_SECONDS", seconds)
-    monkeypatch.setattr("sottovoce.agent.departure._PAUSE_SECONDS", 0.01)
+        monkeypatch.setattr(f"sottovoce.node.departure.{name}_SECONDS", seconds)
+    monkeypatch.setattr("sottovoce.node.departure._PAUSE_SECONDS", 0.01)
 
 
 async def test_all_mass_goes_to_one_peer_that_answers_and_has_not_left() -> None:

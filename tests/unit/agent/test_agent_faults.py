@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent import endurance, faults
-from sottovoce.agent.control import ask
-from sottovoce.agent.faults import TRANSIENT_KINDS, classify_fault, transient_fault_kind
 from sottovoce.errors import (
     ClockError,
     ConfigError,
@@ -30,6 +27,9 @@ from sottovoce.errors import (
     SottovoceError,
     VaultAway,
 )
+from sottovoce.node import endurance, faults
+from sottovoce.node.control import ask
+from sottovoce.node.faults import TRANSIENT_KINDS, classify_fault, transient_fault_kind
 
 from tests.support.devices import free_port
 from tests.support.monitoring import get
@@ -123,7 +123,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
 
         monkeypatch.setattr(endurance, "assemble", assemble)
         monkeypatch.setattr(faults, "_FIRST_PAUSE", 0.02)
-        monkeypatch.setattr("sottovoce.agent.agent_runner.run", lambda agent: agent.run())
+        monkeypatch.setattr("sottovoce.node.agent_runner.run", lambda agent: agent.run())
         return began
 
     return these

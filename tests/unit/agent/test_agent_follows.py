@@ -5,14 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sottovoce.agent.local_vault import make_vault
-from sottovoce.agent.own_task import build_task
-from sottovoce.agent.vault_session import open_remote_vault
-from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import PrivacyError
+from sottovoce.node.local_vault import make_vault
+from sottovoce.node.own_task import build_task
+from sottovoce.node.vault_session import open_remote_vault
+from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.vault import Ledger
 from sottovoce_home.store import WindowStore
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from sottovoce.agent.link import Link
-from sottovoce.agent.links import Outgoing
-from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.net.wire import Receipt, SignedHead, append_heads, encode_receipt
+from sottovoce.node.link import Link
+from sottovoce.node.links import Outgoing
+from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 
 from tests.support.scripted import APPLIED, PEER, Scripted
@@ -25,7 +25,7 @@ DUPLICATE = encode_receipt(Receipt(duplicate=True))
 
 @dataclass
 class Told:
-    """Ledger-head gossip that notes its recipients; implements sottovoce.agent.link.HeadSender."""
+    """Ledger-head gossip that notes its recipients; implements sottovoce.node.link.HeadSender."""
 
     owes: bool = False
     failures: list[Exception] = field(default_factory=list)
@@ -233,7 +233,7 @@ async def test_no_share_leaves_while_the_head_cannot_be_sent() -> None:
 
 
 async def test_an_idle_link_sends_the_head_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.link._HEAD_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr("sottovoce.node.link._HEAD_CHECK_SECONDS", 0.001)
     bench = Bench()
     async with bench.running():
         await asyncio.sleep(0.01)
@@ -313,7 +313,7 @@ async def test_a_thousand_consecutive_failures_do_not_overflow() -> None:
 
 async def test_a_wait_is_listed_with_reason_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The link uses a clock that does not advance."""
-    monkeypatch.setattr("sottovoce.agent.wait_status.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.node.wait_status.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
     observed = []
     bench.transport.look = lambda: observed.extend(bench.waits.to_dict())

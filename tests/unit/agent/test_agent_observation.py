@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from sottovoce.agent.metric_values import wait_values
-from sottovoce.agent.observation import ObservedAgent, can_publish_machine, core_problem, readiness, serve_observation
-from sottovoce.agent.wait_status import Waits
 from sottovoce.config import ObserveSection
 from sottovoce.errors import ConfigError
 from sottovoce.net.transports import Listener
+from sottovoce.node.metric_values import wait_values
+from sottovoce.node.observation import ObservedAgent, can_publish_machine, core_problem, readiness, serve_observation
+from sottovoce.node.wait_status import Waits
 
 ID = "a" * 32
 

@@ -6,8 +6,8 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from sottovoce.agent.peer_sampling import PeerSampler
 from sottovoce.net.transports import DeliveryFailed
+from sottovoce.node.gossip.peer_sampling import PeerSampler
 from sottovoce.ops import Counters
 
 GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
@@ -16,7 +16,7 @@ GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
 @pytest.fixture
 def failing_request(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampler, asyncio.Event]:
     """Peer sampling whose request to a peer fails once the event is set."""
-    monkeypatch.setattr("sottovoce.agent.peer_sampling.encode_exchange", lambda _: b"")
+    monkeypatch.setattr("sottovoce.node.gossip.peer_sampling.encode_exchange", lambda _: b"")
     fail = asyncio.Event()
 
     async def deliver(*_: Any) -> bytes:

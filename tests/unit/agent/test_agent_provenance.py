@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.algorithms.contributions.public.state import Contribution
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.fleet import Identity, Validity, create_fleet, enrol, load
 from sottovoce.learning.learners import Perturbation, PublishedRecord
+from sottovoce.node.provenance import FleetProvenance
 
 HOW = Perturbation("privunit", 3, 2, 1.5)
 

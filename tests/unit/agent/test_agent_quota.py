@@ -1,9 +1,9 @@
 """One peer's quota on a device."""
 
 import pytest
-from sottovoce.agent.quota import _LIMITS, _MAX_PEERS, Quota
 from sottovoce.errors import MessageRefused
 from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
+from sottovoce.node.quota import _LIMITS, _MAX_PEERS, Quota
 
 PERIOD = 10.0
 SHARES = int(_LIMITS["shares"].capacity)

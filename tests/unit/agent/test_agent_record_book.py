@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.record_book import RecordStore, read
 from sottovoce.errors import DataError
 from sottovoce.learning.learners import Perturbation, PublishedRecord
+from sottovoce.node.record_book import RecordStore, read
 
 HOW = Perturbation("privunit", 3, 2, 1.5)
 

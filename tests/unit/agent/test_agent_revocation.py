@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.ledger_head_gossip import Messenger
-from sottovoce.agent.revocation_gossip import RevocationGossip
-from sottovoce.agent.revocation_store import load_revocation_list, revoke, store_revocation_list
-from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.fleet import Fleet, Identity, Trust, enrol
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.net.wire import unseal
 from sottovoce.net.wire.envelope import seal
 from sottovoce.net.wire.revocation import RevocationList, Revocations, decode_revocations, encode_revocations
+from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.gossip.revocation_gossip import RevocationGossip
+from sottovoce.node.gossip.revocation_store import load_revocation_list, revoke, store_revocation_list
+from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 
 from tests.support.fleets import new_fleet

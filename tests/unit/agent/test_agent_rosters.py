@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.provenance import FleetProvenance
-from sottovoce.agent.revocation_store import NAME, revoke, store_revocation_list
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Fleet, Validity
+from sottovoce.node.gossip.revocation_store import NAME, revoke, store_revocation_list
+from sottovoce.node.provenance import FleetProvenance
 from sottovoce.privacy.api import Refused
 from sottovoce.privacy.secure_sum import steps
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.rounds.codec import RoundsCodec
 from sottovoce.algorithms.rounds.public import DpDpsgd, RoundMessage, Rounds, RoundsSchedule, RoundsState
 from sottovoce.errors import DataError
+from sottovoce.node.sqlite_store import SqliteStore
 
 
 def learner(size: int = 3) -> Rounds:

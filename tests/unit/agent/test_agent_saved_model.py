@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.assemble import IDENTITY
-from sottovoce.agent.provenance import FleetProvenance
-from sottovoce.agent.saved_model import load_saved_model
-from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError
 from sottovoce.fleet import load as load_identity
+from sottovoce.node.assemble import IDENTITY
+from sottovoce.node.provenance import FleetProvenance
+from sottovoce.node.saved_model import load_saved_model
+from sottovoce.node.sqlite_store import SqliteStore
 
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet

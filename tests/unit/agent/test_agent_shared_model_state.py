@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from sottovoce.agent.links import NewestMessage, Outgoing
-from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.shared_model.codec import SharedModelCodec
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import Head
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState, StoredModel
 from sottovoce.errors import DataError
+from sottovoce.node.links import NewestMessage, Outgoing
+from sottovoce.node.sqlite_store import SqliteStore
 
 
 def learner(size: int = 4) -> SharedModel:

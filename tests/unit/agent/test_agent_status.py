@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from sottovoce.agent.peer_sampling import PeerFailures
-from sottovoce.agent.status import _unreached_contacts
 from sottovoce.cli.agent import _waiting_lines
+from sottovoce.node.gossip.peer_sampling import PeerFailures
+from sottovoce.node.status import _unreached_contacts
 from sottovoce_bootstrap import Contact
 
 INVITED, LINKED, FORGOTTEN = "a" * 32, "b" * 32, "c" * 32

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
-from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.errors import DataError
+from sottovoce.node.links import NewestMessage, Outgoing, SavedState
+from sottovoce.node.sqlite_store import SqliteStore
 
 from tests.unit.learners.support import push_sum
 

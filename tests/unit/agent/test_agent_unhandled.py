@@ -5,13 +5,13 @@ import errno
 import logging
 
 import pytest
-from sottovoce.agent import timers
+from sottovoce.node import timers
 from sottovoce.ops import RateLimitedLog
 
 
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
-    monkeypatch.setattr(timers, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.agent.timers")))
+    monkeypatch.setattr(timers, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.node.timers")))
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(timers.log_loop_error)
     return loop

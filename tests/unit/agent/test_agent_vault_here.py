@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.local_vault import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import DataSection, config_from_tables
 from sottovoce.data.feed import Window
 from sottovoce.errors import DataError
+from sottovoce.node.local_vault import load_configured_records, make_vault
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.vault import Ledger
 from sottovoce_home.store import WindowStore

@@ -7,9 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sottovoce import confinement
-from sottovoce.agent import vault_process
 from sottovoce.errors import ConfigError
+from sottovoce.node import confinement, vault_process
 
 
 def test_a_user_has_a_name_or_a_number() -> None:

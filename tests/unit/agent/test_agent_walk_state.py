@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.links import NewestMessage, Outgoing
-from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.gradient_walk.codec import GradientWalkCodec
 from sottovoce.algorithms.gradient_walk.public.machine import (
     GradientWalk,
@@ -15,6 +13,8 @@ from sottovoce.algorithms.gradient_walk.public.machine import (
     Walk,
 )
 from sottovoce.errors import DataError
+from sottovoce.node.links import NewestMessage, Outgoing
+from sottovoce.node.sqlite_store import SqliteStore
 
 
 def learner(features: int = 3) -> GradientWalk:

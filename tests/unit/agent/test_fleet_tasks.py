@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from msgspec import json
-from sottovoce.agent.fleet_tasks import FLEET_TASK, FleetTasks, load_task, propose
-from sottovoce.agent.ledger_head_gossip import Messenger
-from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
 from sottovoce.fleet import Fleet, Trust, create_fleet, enrol
 from sottovoce.fleet.signed_task import SignedTask, read_task
 from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.node.fleet_tasks import FLEET_TASK, FleetTasks, load_task, propose
+from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 

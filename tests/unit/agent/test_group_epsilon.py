@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
-from sottovoce.agent.group_epsilon import epsilon_in_separate_releases, epsilon_in_shared_releases
+from sottovoce.node.reports.group_epsilon import epsilon_in_separate_releases, epsilon_in_shared_releases
 from sottovoce.privacy.accounting.events import GaussianSum, RecordReleased
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.accounting.sampled import SampledGaussian

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import ledger_head_gossip as module
-from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
-from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import DataError, LedgerError, MessageRefused
 from sottovoce.fleet import Identity, create_fleet, enrol
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.net.wire import Heads, decode_heads, encode_heads
+from sottovoce.node.gossip import ledger_head_gossip as module
+from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
+from sottovoce.node.wait_status import Waits
 
 from tests.support.heads import Past, head_gossip, make_head, peer_at
 from tests.support.waiting import TIMEOUT

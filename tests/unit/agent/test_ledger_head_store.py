@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent import ledger_head_store
-from sottovoce.agent.ledger_head_store import LedgerHeadStore, is_consistent
 from sottovoce.errors import DataError
 from sottovoce.fleet import Identity, create_fleet, enrol
+from sottovoce.node.gossip import ledger_head_store
+from sottovoce.node.gossip.ledger_head_store import LedgerHeadStore, is_consistent
 
 from tests.support.heads import make_head
 

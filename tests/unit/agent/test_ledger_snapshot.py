@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.ledger_snapshot import snapshot
 from sottovoce.errors import LedgerError
+from sottovoce.node.ledger_snapshot import snapshot
 from sottovoce.privacy.accounting.events import PureRelease
 from sottovoce.privacy.vault import Budget, Ledger
 

@@ -6,9 +6,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import migration
-from sottovoce.agent.migration import move
 from sottovoce.errors import LedgerError
+from sottovoce.node import migration
+from sottovoce.node.migration import move
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.vault import Budget, Ledger, Witness
 from sottovoce.privacy.vault.account import audit_account, build_account

@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from sottovoce.agent.own_task import build_task, declared_ranges, planned_steps
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.learning.registry import ALGORITHMS
+from sottovoce.node.own_task import build_task, declared_ranges, planned_steps
 from sottovoce.task import LARGEST, Task, read
 
 BASE: dict[str, dict[str, Any]] = {

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import sottovoce
 from msgspec import json
-from sottovoce.agent.ledger_head_gossip import Messenger
-from sottovoce.agent.roll_call import ROLL_CALL, Condition, RollCall
-from sottovoce.agent.wait_status import Waits
 from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.roll_call import ROLL_CALL, Condition, RollCall
+from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 
 DIGEST = bytes(range(32))
@@ -70,7 +70,7 @@ def test_a_device_reports_its_health(failures: tuple[int, ...], *, behind: bool,
 async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 0.05)
+    monkeypatch.setattr("sottovoce.node.roll_call._EACH_SECONDS", 0.05)
     well = json.encode(Condition("0.1.0", 2, "well", TASK))
     later = json.encode({"release": "9.9", "epoch": 2, "health": "drowsy", "mood": "blue", "task": TASK})
     answers: dict[str, PeerAnswer] = {
@@ -95,8 +95,8 @@ async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
 
 
 async def test_a_large_absent_fleet_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.roll_call._TOTAL_SECONDS", 0.1)
-    monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 600.0)
+    monkeypatch.setattr("sottovoce.node.roll_call._TOTAL_SECONDS", 0.1)
+    monkeypatch.setattr("sottovoce.node.roll_call._EACH_SECONDS", 600.0)
     answers: dict[str, PeerAnswer] = dict.fromkeys(map(str, range(300)))
     roll_call = part(answers)
     assert await roll_call.collect_conditions(answers) == {}

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from sottovoce.agent.fleet_tasks import load_task, propose, store_task
-from sottovoce.agent.revocation_store import NAME, read_list, revoke, store_key_changes, store_revocation_list
-from sottovoce.agent.rotation import rotate, rotate_with_spare
 from sottovoce.errors import IdentityError
 from sottovoce.fleet import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
 from sottovoce.fleet.authority import RetiredKeyError
@@ -23,6 +20,9 @@ from sottovoce.fleet.renewal import install_certificate, make_renewal_request, r
 from sottovoce.fleet.request import read_request
 from sottovoce.fleet.signed_task import SignedTask
 from sottovoce.net.wire.revocation import RevocationList, decode_list, encode_list
+from sottovoce.node.fleet_tasks import load_task, propose, store_task
+from sottovoce.node.gossip.revocation_store import NAME, read_list, revoke, store_key_changes, store_revocation_list
+from sottovoce.node.rotation import rotate, rotate_with_spare
 
 from tests.unit.agent.test_agent_revocation import Node
 

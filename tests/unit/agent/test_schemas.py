@@ -10,11 +10,12 @@ from types import ModuleType
 
 import pytest
 import sottovoce_bootstrap.address_book
-from sottovoce.agent import ledger_head_store, record_book, sqlite_store
-from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.data.feed import store as feed_store
 from sottovoce.errors import DataError
+from sottovoce.node import record_book, sqlite_store
+from sottovoce.node.gossip import ledger_head_store
+from sottovoce.node.links import NewestMessage, Outgoing
 from sottovoce.storage.schema import Schema
 from sottovoce_home.store import WindowStore
 

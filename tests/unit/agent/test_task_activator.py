@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec import structs
-from sottovoce.agent.consent import save_consent
-from sottovoce.agent.local_vault import make_vault
-from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closed_reason
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import SottovoceError, TaskRefused
 from sottovoce.fleet import Fleet, create_fleet
 from sottovoce.fleet.signed_task import SignedTask, read_task
+from sottovoce.node.consent import save_consent
+from sottovoce.node.local_vault import make_vault
+from sottovoce.node.task_activator import TaskActivator, active_configuration, make_closed_reason
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.vault import Ledger
 
@@ -185,7 +185,7 @@ def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
 def test_activation_does_not_depend_on_any_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """All devices see whether a task is active, so nothing is read before."""
     monkeypatch.setattr(
-        "sottovoce.agent.local_vault.load_configured_records", lambda data: pytest.fail("the records were read")
+        "sottovoce.node.local_vault.load_configured_records", lambda data: pytest.fail("the records were read")
     )
     bench.activate(bench.sign_task())
 

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
-from sottovoce.agent import tasks as module
-from sottovoce.agent.ledger_head_gossip import Messenger
-from sottovoce.agent.tasks import TASK, Tasks
-from sottovoce.agent.wait_status import Waits
 from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.node import tasks as module
+from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.tasks import TASK, Tasks
+from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 from sottovoce.task import Task
 

@@ -19,7 +19,7 @@ settings = {
     "membership": {"sampling": "static"},
 }
 build_family(config_from_tables(settings, "test"))
-import sottovoce.agent.vault_process
+import sottovoce.node.vault_process
 print(*sys.modules)
 """
 _NOT = (

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent.fleet_tasks import store_task
-from sottovoce.agent.join import join
-from sottovoce.agent.vault_session import open_local_vault
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import config_from_tables
 from sottovoce.errors import SottovoceError
 from sottovoce.fleet import Trust, create_fleet
 from sottovoce.fleet.signed_task import SignedTask
+from sottovoce.node.fleet_tasks import store_task
+from sottovoce.node.join import join
+from sottovoce.node.vault_session import open_local_vault
 from sottovoce.privacy.vault import Budget, Ledger, Mandate
 
 DATA = {"features": 64, "classes": 10, "expected_records": 180.0}

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import ledger_head_gossip as module
-from sottovoce.agent import witness_registry
-from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
 from sottovoce.fleet import Identity, create_fleet, enrol
 from sottovoce.net.transports import Peer
+from sottovoce.node.gossip import ledger_head_gossip as module
+from sottovoce.node.gossip import witness_registry
+from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.privacy.vault import Budget, Ledger, Witness
 
 from tests.support.heads import Past, head_gossip, peer_at

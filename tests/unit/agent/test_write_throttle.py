@@ -1,7 +1,7 @@
 """Write throttle: a day's allowance of bytes is spread evenly over the day."""
 
 import pytest
-from sottovoce.agent.write_throttle import DailyCounter, seconds_to_wait
+from sottovoce.node.write_throttle import DailyCounter, seconds_to_wait
 
 DAY, MAX = 86_400, 2**20
 

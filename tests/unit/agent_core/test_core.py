@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.learning.learners import Ask, Message, PublishModel, SetTimer
+from sottovoce.node.core import Action, Core, Transmit
+from sottovoce.node.links import NewestMessage, Outgoing, SavedState
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.messages import as_push_sum_share

@@ -5,11 +5,11 @@ from typing import cast
 
 import numpy as np
 import pytest
-from sottovoce.agent.core import Core
-from sottovoce.agent.links import NewestMessage
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import Message
+from sottovoce.node.core import Core
+from sottovoce.node.links import NewestMessage
 
 from tests.support.messages import as_push_sum_share
 from tests.unit.agent_core.test_core import Store, get_durable_fields, get_transmissions, share

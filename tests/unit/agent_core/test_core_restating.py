@@ -5,8 +5,6 @@ from typing import cast
 
 import numpy as np
 import pytest
-from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
@@ -14,6 +12,8 @@ from sottovoce.algorithms.pairwise.public.state import Move, Proposal
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import Reply
+from sottovoce.node.core import Action, Core, Transmit
+from sottovoce.node.links import NewestMessage, Outgoing
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import Stamp, schedule
@@ -110,7 +110,7 @@ def test_a_repetition_gets_the_same_reply_until_the_sender_proceeds() -> None:
 
 
 def test_only_the_newest_replies_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.core._MAX_REPLY_VALUES", 2)
+    monkeypatch.setattr("sottovoce.node.core._MAX_REPLY_VALUES", 2)
     core = pairwise_core()
     for peer in "abc":
         core.receive(peer, 1, 1, offer(1), 0.0)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.enroller import INVITATIONS, list_open_invitations
-from sottovoce.agent.revocation_store import NAME
 from sottovoce.cli.agent import _renewal_advice
 from sottovoce.fleet import open_fleet
+from sottovoce.node.enroller import INVITATIONS, list_open_invitations
+from sottovoce.node.gossip.revocation_store import NAME
 
 from tests.support.command import run_here
 from tests.support.devices import free_port, new_device

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.fleet_promise import PURPOSES, read_promise
 from sottovoce.fleet.invitation import read_bundle
+from sottovoce.node.fleet_promise import PURPOSES, read_promise
 from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce.privacy.vault.ledger_binding import check_budget
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent.dossier import _EVENT_DESCRIPTIONS, OPEN
+from sottovoce.node.reports.dossier import _EVENT_DESCRIPTIONS, OPEN
 from sottovoce.privacy.accounting.event_parser import _KINDS
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.vault import Budget, Ledger

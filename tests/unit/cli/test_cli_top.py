@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from sottovoce.agent import status
 from sottovoce.cli.top_devices import Devices
 from sottovoce.cli.top_screen import render_snapshot
 from sottovoce.errors import ExitCode, NetworkError
+from sottovoce.node import status
 
 from tests.support.command import run_here
 

@@ -4,12 +4,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.revocation_store import revoke, store_revocation_list
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import certificates
 from sottovoce.errors import ExitCode, IdentityError
 from sottovoce.fleet import Fleet
 from sottovoce.fleet.renewal import renewal_time
+from sottovoce.node.gossip.revocation_store import revoke, store_revocation_list
 
 from tests.support.devices import Device, identity_files, new_device
 from tests.support.fleets import validity_ending_in

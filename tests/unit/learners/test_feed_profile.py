@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.local_vault import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import ConfigError
+from sottovoce.node.local_vault import load_configured_records, make_vault
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import CellQuery, Query, Refused
 from sottovoce.privacy.secure_sum.steps import Begin, encode_step

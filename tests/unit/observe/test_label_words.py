@@ -2,7 +2,7 @@
 
 import re
 
-from sottovoce.agent.metric_values import CAUSES, REASONS, RECORD_REASONS, WAITS
+from sottovoce.node.metric_values import CAUSES, REASONS, RECORD_REASONS, WAITS
 
 from tests.support.sources import ROOT
 
@@ -24,7 +24,7 @@ def label_values(pattern: str | re.Pattern[str], *places: str) -> set[str]:
 
 def test_every_refusal_reason_is_known() -> None:
     refused = r'MessageRefused\(\s*"([a-z-]+)"'
-    assert label_values(refused, "agent", "algorithms", "learning", "privacy", "net/wire", "bootstrap") == set(REASONS)
+    assert label_values(refused, "node", "algorithms", "learning", "privacy", "net/wire", "bootstrap") == set(REASONS)
     assert label_values(refused, "bootstrap") >= set(RECORD_REASONS)
 
 
@@ -35,4 +35,4 @@ def test_every_delivery_failure_cause_is_known() -> None:
 
 
 def test_every_wait_is_known() -> None:
-    assert label_values(_WAIT, "agent", "net", "privacy") == {*WAITS, "vault"}
+    assert label_values(_WAIT, "node", "net", "privacy") == {*WAITS, "vault"}

@@ -62,8 +62,8 @@ def test_both_formats_go_to_standard_error(form: str, begins: str, monkeypatch: 
     monkeypatch.setattr(sys, "stderr", output)
     try:
         log_to_stderr("info", form)  # type: ignore[arg-type]
-        logging.getLogger("sottovoce.agent").info("ready id=%s", "abc")
-        logging.getLogger("sottovoce.agent").debug("unsaid")
+        logging.getLogger("sottovoce.node").info("ready id=%s", "abc")
+        logging.getLogger("sottovoce.node").debug("unsaid")
     finally:
         log.handlers[:], log.propagate = before[0], before[2]
         log.setLevel(before[1])

@@ -2,8 +2,8 @@
 
 import re
 
-from sottovoce.agent.faults import MANUAL_KINDS, TRANSIENT_KINDS
-from sottovoce.agent.metric_values import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
+from sottovoce.node.faults import MANUAL_KINDS, TRANSIENT_KINDS
+from sottovoce.node.metric_values import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
 from sottovoce.ops.metrics import CATALOGUE
 
 from tests.support.sources import ROOT

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.assemble import Variant
 from sottovoce.config import load
 from sottovoce.errors import ExitCode, IdentityError, NetworkError, UsageError
 from sottovoce.fleet.invitation import read_bundle
 from sottovoce.net.transports.memory import Exchange, MemoryTransport
+from sottovoce.node.assemble import Variant
 from sottovoce_lab.testbed.containers import __main__ as parts
 from sottovoce_lab.testbed.containers.device import build_variant, join_and_configure
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet

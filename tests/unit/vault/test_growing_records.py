@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
 from sottovoce.errors import DataError, VaultAway
 from sottovoce.kernels.softmax import Softmax
+from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused, Release
 from sottovoce.privacy.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, Vault, build

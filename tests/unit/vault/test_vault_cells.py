@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
 from sottovoce.errors import PrivacyError, TaskRefused
 from sottovoce.kernels.profile import Profile
+from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import CellAnswer, CellQuery, Query, Refused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum import steps

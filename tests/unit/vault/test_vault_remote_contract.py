@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
+from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Answer, Query, Refused, Release, Status
 from sottovoce.privacy.vault import Budget, Vault
 from sottovoce.privacy.vault.remote import RemoteVault

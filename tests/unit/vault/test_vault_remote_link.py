@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
 from sottovoce.errors import ConfigError, InternalError, LedgerError, PluginError, PrivacyError
+from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.vault import Budget, Vault, protocol, server
 from sottovoce.privacy.vault.clipped_sum import Batches

@@ -66,7 +66,7 @@ class RemoteVault:
         waits: receives reports of the waits.
 
     Attributes:
-        ranges: the declared public ranges of the features, as text; see sottovoce.agent.own_task.
+        ranges: the declared public ranges of the features, as text; see sottovoce.node.own_task.
         follows: whether records are added while the vault serves.
         task: the document of the task accepted last; empty if no task has been accepted.
 

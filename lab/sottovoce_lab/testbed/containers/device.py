@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tomlkit
-from sottovoce.agent import agent_runner
-from sottovoce.agent.assemble import Variant, assemble
-from sottovoce.agent.join import join_from_bundle
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import ExitCode
+from sottovoce.node import agent_runner
+from sottovoce.node.assemble import Variant, assemble
+from sottovoce.node.join import join_from_bundle
 from sottovoce.ops import log_to_stderr
 
 from sottovoce_lab.simulator import Faults

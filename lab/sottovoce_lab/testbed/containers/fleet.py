@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sottovoce.agent.assemble import IDENTITY
-from sottovoce.agent.control import ask
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import load
+from sottovoce.node.assemble import IDENTITY
+from sottovoce.node.control import ask
 from sottovoce.privacy.vault import Ledger, Spending
 
 from sottovoce_lab.testbed.broker import TestbedBroker

@@ -31,7 +31,7 @@ _WAIT = "broker"
 
 
 class Waiting(Protocol):
-    """Interface for reporting a connection's waits; sottovoce.agent.wait_status.Waits implements it."""
+    """Interface for reporting a connection's waits; sottovoce.node.wait_status.Waits implements it."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
         """Record that a wait of at most `seconds` has begun."""

@@ -1,0 +1,219 @@
+"""Plain-language explanation of a configuration's privacy promise: its content, whom it protects, and its limits."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import Family, required_budget
+from sottovoce.config import AgentConfig
+from sottovoce.node.reports.group_epsilon import epsilon_in_separate_releases, epsilon_in_shared_releases
+from sottovoce.node.statement_preview import preview_statement
+from sottovoce.privacy.accounting.events import Event
+from sottovoce.privacy.api import PrivacyStatement, Status
+from sottovoce.privacy.vault import MIN_DAYS, Budget, RenewalInterval, Spending, read_policy
+from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.vault.terms.records import RecordTerms
+
+SCHEMA = "sottovoce.privacy-explanation/1"
+
+_UNITS = {
+    "record": "one record: a row of features with its label. k records of one person have at least k times the ε",
+    "window": "all records in one window, for example one day",
+    "device": "everything in this device's data",
+}
+_NEIGHBOURS = {
+    "add-remove": "whether the unit is present; the number of units is hidden too",
+    "replace-one": "the content of the unit; the number of units is public",
+}
+_COMBINATION_WORDS = {"together": "in the same releases", "apart": "in separate releases"}
+_COMBINATIONS = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}
+_NOT_COVERED = (
+    "the device itself, its disk and its memory, and anyone with access to them",
+    "the fact that this device takes part, when it is on, which peers it talks to, and how much it sends",
+    "what other people's data reveals about you: the model may be right about people it has never seen",
+    "the same data on a second device, or on this one under a new identity: the budgets add up",
+    "everything that is declared public: bounds, features, classes, schedule and transform",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTotals:
+    """Totals from a device's ledger.
+
+    Attributes:
+        spending: spending so far.
+        path: path of the ledger file.
+        lifetime_budget: lifetime budget for all tasks together, if the fleet has signed the current task.
+    """
+
+    spending: Spending
+    path: str
+    lifetime_budget: Budget | None = None
+
+
+def build_explanation(config: AgentConfig, spent: LedgerTotals | None) -> dict[str, Any]:
+    """Return the explanation of a configuration as a JSON-serialisable dictionary.
+
+    Args:
+        config: an agent's configuration.
+        spent: the agent's spending so far; None without a ledger.
+
+    Raises:
+        PrivacyError: if the configuration has no guarantee; the message states the reason.
+    """
+    budget, family = required_budget(config), build_family(config)
+    statement, lifetime = preview_statement(config, budget, family)
+    is_per_day = config.follows and budget.unit == "window"
+    policy = read_policy(config.vault.policy)
+    return {
+        "schema": SCHEMA,
+        "learner": config.learner.name,
+        "statement": statement.as_dict(),
+        "promise": _describe_promise(statement),
+        "unit": _UNITS[budget.unit],
+        "person": _person_promises(budget, lifetime),
+        "hidden": _NEIGHBOURS[budget.neighbouring],
+        "leaves_the_device": config.learner.algorithm.releases,
+        "seen_by": {
+            "local": statement.threat_model,
+            "pairwise": "a peer sees no more; on a sparse graph, a distant peer sees less: `sottovoce privacy views`",
+            "central": "anyone who sees only the final model learns less; no figure is given for that here",
+        },
+        "total": f"{'a day contributes to at most ' if is_per_day else ''}{_describe_total(family, statement)}",
+        "steps": _first_step(family),
+        "signal": _signal_and_noise(family),
+        "not_covered": list(_NOT_COVERED),
+        "left": _remaining_budget(budget, spent),
+        "all_tasks": _describe_all_tasks(spent),
+        "renews": _describe_renewal(budget, policy.renews, follows=is_per_day),
+        "limits": dict(policy.limits),
+    }
+
+
+def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
+    """Return the promise for several units of one person, JSON-serialisable; empty if nothing is promised.
+
+    Raises:
+        PrivacyError: if the configuration has no guarantee.
+    """
+    budget = required_budget(config)
+    return _person_promises(budget, preview_statement(config, budget, build_family(config))[1])
+
+
+def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
+    """Return the promise for several units of one person, at the same δ; an ε is null if it is not finite.
+
+    All records of one device enter the same releases, and different devices have separate releases. Windows may or may
+    not share releases.
+    """
+    groups = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
+    groups += [(7, "a week (7 days)"), (30, "a month (30 days)"), (365, "a year (365 days)")] * (
+        budget.unit == "window"
+    )
+    return [
+        {
+            "units": count,
+            "words": words,
+            "epsilon_together": _finite(epsilon_in_shared_releases(lifetime, count, budget.delta)),
+            "epsilon_apart": _finite(epsilon_in_separate_releases(lifetime, count, budget.delta)),
+        }
+        for count, words in groups
+        if lifetime
+    ]
+
+
+def describe_person_promise(promise: dict[str, Any], unit: str) -> str:
+    """Return an entry of the explanation's `person` list as text."""
+    costs = []
+    for combination in _COMBINATIONS[unit]:
+        epsilon = promise[f"epsilon_{combination}"]
+        cost = "no meaningful ε" if epsilon is None else f"ε = {epsilon:.3g}"
+        costs.append(f"{cost}, {_COMBINATION_WORDS[combination]}")
+    return f"{promise['words']}: {'; '.join(costs)}"
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def _describe_promise(statement: PrivacyStatement) -> str:
+    if statement.epsilon is None or statement.status is not Status.PROVED:
+        return f"nothing is promised: {statement.reason.removeprefix('refuted: ')}"
+    odds = math.exp(statement.epsilon)
+    certainty = odds / (1 + odds)
+    return (
+        "anyone who sees everything that this device ever sends, and who at first considers two data sets that differ "
+        f"in one unit equally likely, can tell which one the device has with odds of at most {odds:.3g} to 1, or "
+        f"{100 * certainty:.4g} % certainty (ε = {statement.epsilon:g}), up to a failure probability of "
+        f"δ = {statement.delta:g}"
+    )
+
+
+def _describe_total(family: Family, statement: PrivacyStatement) -> str:
+    match family.terms:
+        case GradientTerms(releases=releases) if statement.epsilon is not None:
+            return f"{releases} noisy sums, {statement.mechanism}; {statement.composition}"
+        case RecordTerms() if statement.epsilon is not None:
+            return f"one release per record, {statement.mechanism}; {statement.composition}"
+    return f"{statement.mechanism}; {statement.composition}"
+
+
+def _remaining_budget(budget: Budget, spent: LedgerTotals | None) -> dict[str, Any]:
+    if spent is None:
+        return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
+    present = spent.spending.current
+    remaining = None if budget.epsilon is None else max(0.0, budget.epsilon - present.epsilon)
+    return {
+        "ledger": spent.path,
+        "epsilon": remaining,
+        "spent_epsilon": present.promised_epsilon,
+        "charges": spent.spending.charges,
+    }
+
+
+def _describe_all_tasks(spent: LedgerTotals | None) -> dict[str, Any] | None:
+    """Return the joint cost of all fleet tasks, or None if the fleet has signed no task."""
+    if spent is None or spent.lifetime_budget is None or spent.spending.of_task is None:
+        return None
+    life = spent.lifetime_budget
+    return {
+        "epoch": spent.spending.of_task.epoch,
+        "epsilon": life.epsilon,
+        "spent_epsilon": spent.spending.promised_epsilon,
+        "delta": life.delta,
+        "unit": life.unit,
+        "neighbouring": life.neighbouring,
+    }
+
+
+def _first_step(family: Family) -> dict[str, Any] | None:
+    """Return the number of private steps and how the first step's size was chosen; None without such steps."""
+    step = family.first_step()
+    return None if step is None else {"steps": step.steps, "step_size": step.step_size, "words": step.summary}
+
+
+def _signal_and_noise(family: Family) -> dict[str, Any] | None:
+    """Return the signal and the noise in the device's releases, or None if they are unknown."""
+    signal = family.signal()
+    if signal is None:
+        return None
+    return {"signal": signal.signal, "noise": signal.noise, "devices": signal.devices, "words": signal.summary}
+
+
+def _describe_renewal(budget: Budget, renews: RenewalInterval, *, follows: bool) -> str:
+    if renews != "never":
+        return (
+            f"at most once per {renews}: when the fleet signs a task for a later period, and the vault has been "
+            f"running for {MIN_DAYS[renews]} days since the last renewal; earlier releases still count, so the ε over "
+            "several periods is higher, and it is reported in addition to this one"
+        )
+    if follows:
+        return (
+            "every day: each day is charged separately after it ends; a new device makes half of its releases at once "
+            "and then one per day; the budget of a spent day is not renewed, and future days are not charged yet"
+        )
+    if budget.unit == "window":
+        return "with new data only: each new window has its own budget, and the budget of an old window is not renewed"
+    return "never: once the budget is spent, the device continues to gossip public data but releases nothing new"

@@ -1,0 +1,419 @@
+"""The running agent: one asyncio loop that drives the core, the vault, the links and the control socket.
+
+The core runs in its own thread, one call at a time, because commits wait for the disk. The vault runs in another
+thread. Any internal failure ends the agent with that failure's exit code; no failure is ignored.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce_bootstrap import Contact
+
+from sottovoce.concurrency import ThreadPool
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ExitCode, SottovoceError
+from sottovoce.fleet import Identity, Trust, peer_dns_name
+from sottovoce.learning.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
+from sottovoce.net.transports import Peer, Transport
+from sottovoce.net.wire import read_task_digest
+from sottovoce.node import timers
+from sottovoce.node.control import ControlServer
+from sottovoce.node.core import Action, Core, Transmit
+from sottovoce.node.day_watch import DayWatch
+from sottovoce.node.departure import LEAVE_SECONDS, Departure
+from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
+from sottovoce.node.gossip.peer_sampling import AgentHooks, PeerSampler
+from sottovoce.node.gossip.revocation_gossip import RevocationGossip
+from sottovoce.node.heap import release_free_memory
+from sottovoce.node.inbox import Inbox
+from sottovoce.node.link import Link, LinkTable
+from sottovoce.node.links import Outgoing
+from sottovoce.node.notify import notify_while_running
+from sottovoce.node.quota import Quota
+from sottovoce.node.reception import Reception
+from sottovoce.node.renewal import Renewal
+from sottovoce.node.roll_call import RollCall
+from sottovoce.node.sqlite_store import SqliteStore
+from sottovoce.node.status import build_status
+from sottovoce.node.tasks import ANOTHER_TASK, Tasks
+from sottovoce.node.timers import Timers
+from sottovoce.node.vault_queries import VaultQueries
+from sottovoce.node.wait_status import Waits
+from sottovoce.node.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
+from sottovoce.ops import Counters, RateLimitedLog
+from sottovoce.ops.machine import written_bytes
+from sottovoce.privacy.api import CellQuery, Query
+from sottovoce.privacy.vault import Spending, VaultInterface
+
+if TYPE_CHECKING:  # imported late: only learners that use published records have a book
+    from sottovoce.node.record_book import RecordStore
+
+_log = logging.getLogger(__name__)
+_GRACE_SECONDS = 2.0
+
+
+class Agent:
+    """The agent of one device. Build it with sottovoce.node.assemble.assemble.
+
+    Attributes:
+        has_worked: whether the agent has reached its working state.
+        switching_task: whether the agent has stopped in order to be assembled again with another fleet task.
+        lifecycle_log: log of starts and stops, shared by the successive agents of a process.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: AgentConfig,
+        trust: Trust,
+        core: Core,
+        store: SqliteStore,
+        vault: VaultInterface,
+        transport: Transport,
+        peers: list[Peer],
+        counters: Counters,
+        seal: Callable[[str, str, bytes], bytes],
+        head_gossip: LedgerHeadGossip,
+        revocations: RevocationGossip,
+        renewal: Renewal,
+        quota: Quota,
+        tasks: Tasks,
+        roll_call: RollCall,
+        book: "RecordStore | None" = None,
+        peer_sampling: PeerSampler | None = None,
+        waits: Waits | None = None,
+        day_watch: DayWatch | None = None,
+    ) -> None:
+        self.config = config
+        self.trust = trust
+        self.core = core
+        self.vault = vault
+        self.transport = transport
+        self.counters = counters
+        self.head_gossip, self.revocations = head_gossip, revocations
+        self.tasks, self.roll_call = tasks, roll_call
+        self._renewal = renewal
+        self.waits = waits or Waits()
+        self.model: NDArray[np.float64] | None = None
+        self.cycle = core.state.cycle
+        self._link_table = LinkTable(
+            make_link=self._make_link,
+            spawn=self._spawn,
+            find_peer=self._find_known_peer,
+            is_blocked=trust.is_revoked,
+            on_forget=head_gossip.forget,
+        )
+        self.links = self._link_table.links
+        self._peers = [peer for peer in peers if not trust.is_revoked(peer.id)]
+        self._store = store
+        self._book = book
+        self._seal = seal
+        self.peer_sampling = peer_sampling
+        self._loop: asyncio.AbstractEventLoop
+        self._core_lock = asyncio.Lock()
+        self._day_watch = day_watch
+        self._core_thread = ThreadPool(1)
+        self._timers = Timers(self.waits, lambda name: self._spawn(self._fire_timer(name)))
+        self._background_tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self.daily_writes = DailyCounter(written_bytes)
+        ledger_limit, ledger_written = config.ledger.bytes_per_day, lambda: self.spending.written_today
+        throttle = make_ledger_throttle(ledger_limit, ledger_written, self.waits, self._stopping)
+        self._vault_queries = VaultQueries(vault, head_gossip, self.waits, throttle, lambda: self._departure.has_begun)
+        self._file_throttle = make_file_throttle(
+            config.agent.bytes_per_day, self.daily_writes, self.waits, self._stopping
+        )
+        self._failure: BaseException | None = None
+        self._is_interrupted = self.has_worked = self.switching_task = False
+        self.lifecycle_log = RateLimitedLog(_log)
+        self._departure = Departure(
+            core=core,
+            head_gossip=head_gossip,
+            links=self.links,
+            has_left=lambda node: self._is_gone(node) or not tasks.shares_task_with(node),
+            hand_off=lambda successor: self.run_serially(lambda: self.core.hand_off(successor)),
+        )
+        self._reception = Reception(
+            trust=trust,
+            revocations=revocations,
+            head_gossip=head_gossip,
+            peer_sampling=peer_sampling,
+            tasks=tasks,
+            roll_call=roll_call,
+            counters=counters,
+            inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, run_serially=self.run_serially),
+            on_message=self._link_table.wake_link,
+            on_failure=self._fail,
+        )
+
+    async def run(self, *, embedded: bool = False) -> ExitCode:
+        """Run until stopped.
+
+        Args:
+            embedded: whether the loop belongs to another program, whose signal and exception handlers stay unchanged.
+
+        Returns:
+            DONE after SIGTERM or `agent stop`, INTERRUPTED after Ctrl-C.
+
+        Raises:
+            SottovoceError: if something failed permanently.
+        """
+        self._loop = asyncio.get_running_loop()
+        if not embedded:
+            self._loop.set_exception_handler(timers.log_loop_error)
+            self._loop.add_signal_handler(signal.SIGTERM, self.stop)
+            self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
+        control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
+        linked_peers = self._link_table.linked_peers
+        self.head_gossip.attach(
+            self._core_thread, linked_peers, lambda node: self._is_gone(node) or self.trust.is_revoked(node)
+        )
+        self.revocations.attach(self._core_thread, linked_peers, self._exclude_revoked)
+        self.tasks.attach(self._spawn, self._link_table.find, self._update_mixing_peers)
+        self.roll_call.attach(self.links, self._find_known_peer)
+        self.tasks.fleet_tasks.attach(
+            self._core_thread, linked_peers, self._spawn, lambda: self.stop(switching_task=True)
+        )
+        try:
+            await self.transport.start(self._reception.receive)
+            await control.start()
+            for peer in self._peers:
+                self._link_table.open(peer)
+            self.tasks.peers = tuple(self.links)
+            await self.run_serially(lambda: self.core.start(self.tasks.announce_mixing_peers(), self._loop.time()))
+            if self.peer_sampling is not None:
+                hooks = AgentHooks(
+                    self._seal, self._make_peer, self._replace_peers, self._spawn, self._core_thread, self.waits
+                )
+                self._spawn(self.peer_sampling.run(hooks))
+            self._spawn(self.revocations.run())
+            self._spawn(self._renewal.run())
+            self._spawn(self.tasks.fleet_tasks.run(self._stopping))
+            if self._day_watch is not None:
+                self._spawn(self._day_watch.run(self._stopping, self._end_day))
+            status = f"device {self.identity.node_id} is running"
+            self._spawn(notify_while_running(self._stopping, self._core_thread, status, lambda: self._failure is None))
+            self.has_worked = True
+            release_free_memory()
+            node, addresses = self.identity.node_id, ",".join(self.config.transport.announced_addresses)
+            self.lifecycle_log.log(logging.INFO, "ready", "ready id=%s at=%s", node, addresses)
+            await self._stopping.wait()
+        finally:
+            try:
+                await self._close(control)
+            except (OSError, SottovoceError) as error:
+                self._fail(error)
+        if self._failure is not None:
+            raise self._failure
+        return ExitCode.INTERRUPTED if self._is_interrupted else ExitCode.DONE
+
+    @property
+    def identity(self) -> Identity:
+        """This device's identity, with its current certificate."""
+        return self.trust.identity
+
+    @property
+    def spending(self) -> Spending:
+        """The ledger's totals after the vault's last answer."""
+        return self._vault_queries.spending
+
+    def stop(self, *, switching_task: bool = False, interrupted: bool = False) -> None:
+        """Stop the agent cleanly."""
+        self._is_interrupted |= interrupted
+        self.switching_task = switching_task and not (self._stopping.is_set() or self._departure.has_begun)
+        self._stopping.set()
+
+    async def leave(self) -> dict[str, Any]:
+        """Announce the departure, hand over this device's state to a peer, and stop; see Departure.wait_for_outcome."""
+        if not self._departure.has_begun:
+            self._departure.has_begun = True
+            self._spawn(self._depart())
+        return await self._departure.wait_for_outcome()
+
+    async def _depart(self) -> None:
+        self._timers.cancel()
+        self.head_gossip.stop()
+        self.waits.begin("leave", "a peer to take over this device's share", 2 * LEAVE_SECONDS)
+        with contextlib.suppress(TimeoutError):  # a pending answer must be handed over too
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._vault_queries.wait_until_idle()
+        if self.peer_sampling is not None:
+            await self.peer_sampling.leave()
+        await self._departure.hand_over(self._stopping, peers_informed=self.peer_sampling is not None)
+        self.stop()
+
+    def _is_gone(self, peer: str) -> bool:
+        return self.peer_sampling is not None and self.peer_sampling.membership.has_left(peer)
+
+    def status(self) -> dict[str, Any]:
+        """Return the document that `agent status --json` prints."""
+        return build_status(self)
+
+    def _make_link(self, peer: Peer) -> Link:
+        transport = self.config.transport
+        return Link(
+            peer=peer,
+            transport=self.transport,
+            head_gossip=self.head_gossip,
+            on_confirmed=self._handle_confirmation,
+            on_refused=self._handle_refusal,
+            on_failed_attempt=(lambda _: None) if self.peer_sampling is None else self.peer_sampling.note_failure,
+            counters=self.counters,
+            waits=self.waits,
+            timeout=transport.timeout,
+            backoff=transport.backoff,
+            backoff_max=transport.backoff_max,
+        )
+
+    def _make_peer(self, contact: Contact) -> Peer:
+        name = peer_dns_name(contact.node_id, self.identity.fleet)
+        return Peer(contact.node_id, contact.endpoints[0], name, contact.endpoints[1:])
+
+    def _find_known_peer(self, node: str) -> Peer | None:
+        if self.peer_sampling is None:
+            return next((peer for peer in self._peers if peer.id == node), None)
+        contact = self.peer_sampling.membership.find(node)
+        return None if contact is None else self._make_peer(contact)
+
+    async def _update_mixing_peers(self) -> None:
+        """Give the learner the peers with which it may mix: those that have this device's task."""
+        if not self._stopping.is_set():
+            await self.run_serially(
+                lambda: self.core.replace_peers(self.tasks.announce_mixing_peers(), self._loop.time())
+            )
+
+    async def _replace_peers(self, peers: list[Peer]) -> None:
+        """Replace the peers in the link table, the tasks and the core."""
+        if self._stopping.is_set():
+            return
+        self._link_table.replace_peers(peers)
+        self.tasks.peers = tuple(peer.id for peer in peers)
+        await self._update_mixing_peers()
+        for outgoing in self.core.outbox:
+            if outgoing.recipient not in self.links:
+                self._link_table.offer(outgoing)
+
+    async def run_serially(self, operation: Callable[[], list[Action]]) -> None:
+        """Run an operation on the core, and carry out the resulting actions; only one operation runs at a time."""
+        async with self._core_lock:
+            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._update_record_book(operation()))
+            self._carry_out(actions)
+
+    def _update_record_book(self, actions: list[Action]) -> list[Action]:
+        """Store new published records and delete obsolete ones, on the core's thread."""
+        for action in actions:
+            if isinstance(action, Shelve) and self._book is not None:
+                self._book.update(action.new, action.gone)
+        return actions
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        if self._stopping.is_set():
+            return  # after the next start, queries, messages and timers are restored from the store
+        for action in actions:
+            match action:
+                case Transmit(outgoing):
+                    self._link_table.offer(outgoing)
+                case SetTimer(name, at) if not self._departure.has_begun:
+                    self._timers.set(name, at)
+                case Ask(query) if not self._departure.has_begun:
+                    self._spawn(self._ask_vault(query))
+                case TakePart(step) if not self._departure.has_begun:
+                    self._spawn(self._ask_vault(step))
+                case Forget(recipient):
+                    self._link_table.forget(recipient)
+                    if recipient in self.tasks.peers and (peer := self._find_known_peer(recipient)) is not None:
+                        # A peer with another task receives everything except the model, over a new link.
+                        self._link_table.open(peer)
+                case PublishModel(parameters, cycle):
+                    self.model, self.cycle = parameters, cycle
+
+    def _exclude_revoked(self) -> None:
+        """Exclude the devices that the fleet has revoked."""
+        revoked = self.trust.revoked
+        for node in revoked & self.links.keys():
+            self._link_table.forget(node)
+        if self.peer_sampling is not None:
+            self.peer_sampling.expel(revoked)
+        elif not self._stopping.is_set():
+            self.tasks.peers = tuple(self.links)
+            self._spawn(self._update_mixing_peers())
+
+    async def _fire_timer(self, name: str) -> None:
+        if await self._file_throttle.wait_if_needed():
+            await self.run_serially(lambda: self.core.fire(name, self._loop.time()))
+
+    async def _end_day(self, day: int) -> None:
+        await self.run_serially(lambda: self.core.end_windows(day, self._loop.time()))
+
+    async def _ask_vault(self, query: Query | CellQuery) -> None:
+        answer = await self._vault_queries.ask(query)
+        if answer is not None:
+            self._spawn(self.head_gossip.notify_witnesses())
+            await self.run_serially(lambda: self.core.apply_answer(query, answer, self._loop.time()))
+
+    async def _handle_confirmation(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
+        if self.peer_sampling is not None:
+            self.peer_sampling.note_success(outgoing.recipient)
+        await self._reception.handle_confirmation(outgoing, reply)
+        self._departure.note_progress()
+
+    async def _handle_refusal(self, outgoing: Outgoing, reason: str) -> None:
+        """Take back a share that a peer has permanently refused."""
+        if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
+            self.tasks.note_refusal(outgoing.recipient, read_task_digest(outgoing.parcel))
+        await self.run_serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
+        self._departure.note_progress()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._stopping.is_set():  # nothing would wait for the result
+            work.close()
+            return
+        task = self._loop.create_task(work)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._background_tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._fail(failure)
+
+    def _fail(self, failure: BaseException) -> None:
+        """Stop the agent; `run` then raises the first failure."""
+        self._failure = self._failure or failure
+        self._stopping.set()
+
+    async def _close(self, control: ControlServer) -> None:
+        """Finish work in progress, make everything durable, and close all components, even if closing one fails."""
+        async with contextlib.AsyncExitStack() as stack:
+            for part in (self._store, self.head_gossip, self._book, self.peer_sampling):
+                if part is not None:
+                    stack.callback(part.close)
+            stack.callback(lambda: None if self._failure else self.core.flush())
+            stack.push_async_callback(asyncio.to_thread, self.vault.close)
+            stack.push_async_callback(asyncio.to_thread, self._core_thread.shutdown)
+            stack.push_async_callback(control.stop)
+            await self._finish_work()
+        node, charges = self.identity.node_id, self.spending.charges
+        self.lifecycle_log.log(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
+
+    async def _finish_work(self) -> None:
+        """Stop accepting new work, and wait for work in progress."""
+        self._timers.cancel()
+        for link in self.links.values():
+            link.stop()
+        self.head_gossip.stop()
+        self.revocations.stop()
+        self._renewal.stop()
+        if self.peer_sampling is not None:
+            self.peer_sampling.stop()
+            await self.peer_sampling.leave()
+        await self.transport.stop(_GRACE_SECONDS)
+        if self._background_tasks:
+            await asyncio.wait(self._background_tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
+        self._departure.report_outcome()

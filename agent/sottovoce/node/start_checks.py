@@ -1,0 +1,128 @@
+"""Startup checks shared by `agent run`, `config check` and the doctor, which therefore report identical messages."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from sottovoce.config import AgentConfig
+from sottovoce.data import load
+from sottovoce.errors import NetworkError, SottovoceError
+from sottovoce.fleet import load as load_identity
+from sottovoce.fleet.identity import IDENTITY
+from sottovoce.net.listening import find_listening_error, make_listening_error
+from sottovoce.node.control import ask
+from sottovoce.node.local_vault import load_configured_records
+from sottovoce.node.preconditions import (
+    check_cell,
+    check_mode,
+    check_peers,
+    check_readers,
+    check_socket,
+    runnable_family,
+)
+from sottovoce.node.transport_factory import check_transports
+
+_STATUS_SECONDS = 2.0
+
+
+def find_problems(config: AgentConfig) -> Iterator[SottovoceError]:
+    """Yield each error that would stop an agent with this configuration on this machine.
+
+    If the state directory is missing, this machine is not the device, so addresses, peers and records are not checked.
+    """
+    on_device = config.agent.state.is_dir()
+    for check in (*_FILE_CHECKS, *(_DEVICE_CHECKS if on_device else ())):
+        try:
+            check(config)
+        except SottovoceError as error:
+            yield error
+
+
+def find_mismatches(config: AgentConfig) -> list[tuple[str, str]]:
+    """Return the declarations that do not fit this device's records, each with its remedy.
+
+    Show them only to the owner. An agent that acted on them, or stopped because of them, would reveal something about
+    its records to peers.
+    """
+    if not config.agent.state.is_dir() or not _can_read_records(config):
+        return []
+    data, records = config.data, load_configured_records(config.data)
+    if not len(records):
+        return [
+            (
+                f"data.source: {data.source} does not contain any records",
+                "add records; this device cannot learn without them",
+            )
+        ]
+    findings = []
+    if not 0.1 <= len(records) / data.expected_records <= 10:
+        findings.append(
+            (
+                f"data.expected_records is {data.expected_records:g}, but the source has {len(records)} records",
+                "set it to the number of records that a device is expected to have",
+            )
+        )
+    if data.bounds is not None and (column := _first_clamped_column(config)) is not None:
+        problem = f"data.bounds: every value in column {column} is outside {list(data.bounds)}"
+        findings.append((problem, "declare the actual range, because values are clamped to it"))
+    return findings
+
+
+def _first_clamped_column(config: AgentConfig) -> int | None:
+    """Return the first column that is constant only because of the bounds; None if there is no such column."""
+    raw = load(config.data.source).records.features
+    low, high = config.data.bounds or (-np.inf, np.inf)
+    is_clamped = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))
+    return int(np.flatnonzero(is_clamped)[0]) if is_clamped.any() else None
+
+
+def _can_read_records(config: AgentConfig) -> bool:
+    """Return whether the records are in a file that this process itself reads."""
+    return config.vault.socket is None and not config.data.source.startswith("feed:")
+
+
+def _check_identity(config: AgentConfig) -> None:
+    identity = load_identity(config.agent.state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
+    check_mode(config, identity)
+    check_peers(config, identity)
+
+
+def _check_records(config: AgentConfig) -> None:
+    if _can_read_records(config):
+        load_configured_records(config.data)
+
+
+def _check_addresses(config: AgentConfig) -> None:
+    addresses = {"transport.listen": config.transport.listen} if "grpc" in config.transport.use else {}
+    if config.observe.metrics is not None:
+        addresses["observe.metrics"] = config.observe.metrics
+    for key, address in addresses.items():
+        if (error := find_listening_error(address)) is not None and not _is_agent_running(config):
+            raise make_listening_error(key, address, error)
+
+
+def _is_agent_running(config: AgentConfig) -> bool:
+    """Return whether the device's agent is running, in which case the addresses are in use by the agent itself."""
+    try:
+        ask(config.agent.state, "status", _STATUS_SECONDS, waiting=True)
+    except NetworkError:
+        return False
+    return True
+
+
+def _check_socket_path(config: AgentConfig) -> None:
+    check_socket(config.agent.state)
+
+
+_FILE_CHECKS: tuple[Callable[[AgentConfig], object], ...] = (
+    _check_socket_path,
+    runnable_family,
+    check_cell,
+    check_transports,
+)
+_DEVICE_CHECKS: tuple[Callable[[AgentConfig], object], ...] = (
+    check_readers,
+    _check_identity,
+    _check_records,
+    _check_addresses,
+)
