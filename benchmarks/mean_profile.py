@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.vault import Budget, SeededNoise
-from sottovoce.privacy.vault.terms.means import MeanTerms
 from sottovoce_lab.testbed.mean_errors import ErrorMeter
 
 Floats = NDArray[np.float64]

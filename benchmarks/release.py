@@ -22,11 +22,12 @@ import numpy as np
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
+from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.privacy.perturbation import scheme
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build, calibrate
-from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, calibrate
 from sottovoce_lab.simulator.simulated_records import simulate
 
 RECORDS, CLASSES = 120, 10

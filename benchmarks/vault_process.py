@@ -27,8 +27,8 @@ from sottovoce.node.join import join
 from sottovoce.node.local_vault import LEDGER, make_vault
 from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.rpc.remote import RemoteVault
 from sottovoce.privacy.vault import Budget, Ledger, Vault
-from sottovoce.privacy.vault.remote import RemoteVault
 
 RECORDS, CLASSES = 120, 10
 FEATURES = (64, 9_999)  # with a constant feature and ten classes, these give 650 and 100,000 parameters

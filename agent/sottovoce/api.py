@@ -33,9 +33,9 @@ from sottovoce.privacy.accounting.calibration import Calibrated, calibrate
 from sottovoce.privacy.accounting.composition import Composed
 from sottovoce.privacy.accounting.release_notation import compose
 from sottovoce.privacy.api import PrivacyStatement, Query, Refused, Release
+from sottovoce.privacy.terms import build as build_vault
+from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
-from sottovoce.privacy.vault import build as build_vault
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 __all__ = [
     "Agent",

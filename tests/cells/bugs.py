@@ -15,6 +15,9 @@ from sottovoce.algorithms.cell.public.knowledge import Knowledge
 from sottovoce.node.gossip.revocation_store import StoredRevocations
 from sottovoce.node.provenance import SignatureVerifier
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.ledger.budget import StoredRelease
+from sottovoce.privacy.mechanisms import cell_sum
+from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
 from sottovoce.privacy.secure_sum import masks, opening, shares, steps
 from sottovoce.privacy.secure_sum.opening import VerifiedOpening
 from sottovoce.privacy.secure_sum.statements import (
@@ -28,11 +31,9 @@ from sottovoce.privacy.secure_sum.statements import (
     roster_from_offers,
     round_digest,
 )
-from sottovoce.privacy.vault import cell_context, cell_member, cell_sum
-from sottovoce.privacy.vault.budget import StoredRelease
+from sottovoce.privacy.vault import cell_context, cell_member
 from sottovoce.privacy.vault.cell_context import CellContext
 from sottovoce.privacy.vault.cell_member import CellMember
-from sottovoce.privacy.vault.cell_sum import CellMechanism
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 BUGS: dict[str, tuple[Bug, tuple[str, ...]]] = {}

@@ -14,8 +14,9 @@ from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum import steps
 from sottovoce.privacy.secure_sum.statements import Offer, Statement, body_bytes
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 
 from tests.support.fleets import new_fleet
 

@@ -27,8 +27,9 @@ from sottovoce.privacy.secure_sum.statements import (
     roster_from_offers,
     round_digest,
 )
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 
 
 @dataclass(frozen=True, slots=True)

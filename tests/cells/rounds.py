@@ -18,11 +18,12 @@ from sottovoce.data import Records
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
 from sottovoce.privacy.secure_sum import steps
 from sottovoce.privacy.secure_sum.statements import SurvivorConfirmation
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.cell_sum import CellMechanism
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

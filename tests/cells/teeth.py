@@ -8,8 +8,8 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.accounting.events import CellSum
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.vault import Budget
-from sottovoce.privacy.vault.terms.means import MeanTerms
 from sottovoce_lab.auditor.games.canaries import play_canary_game
 from sottovoce_lab.auditor.targets.cells import CellMeans
 

@@ -8,8 +8,9 @@ from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.cell import Cell
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

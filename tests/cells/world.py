@@ -11,8 +11,9 @@ from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.data import Records
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.cell import Cell
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

@@ -13,9 +13,10 @@ from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.perturbation import scheme
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
-from sottovoce.privacy.vault.terms.records import RecordTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from tests.support.disk_log import save
 from tests.support.disk_recorder import DiskRecorder

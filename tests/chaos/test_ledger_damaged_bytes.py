@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import LedgerError
 from sottovoce.privacy.accounting.events import GaussianSum, RecordReleased
+from sottovoce.privacy.ledger.budget import StoredRelease
+from sottovoce.privacy.ledger.chain import Head
 from sottovoce.privacy.vault import Budget, Ledger, Spending
-from sottovoce.privacy.vault.budget import StoredRelease
-from sottovoce.privacy.vault.chain import Head
 from sottovoce.storage.schema import PAGE_BYTES
 
 from tests.support.crash_disk import Image

@@ -12,7 +12,8 @@ from pathlib import Path
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet
 from sottovoce.node.assemble import LEDGER
-from sottovoce.privacy.vault import Ledger, protocol
+from sottovoce.privacy.rpc import protocol
+from sottovoce.privacy.vault import Ledger
 
 from tests.support.devices import Device
 from tests.support.fleets import new_fleet

@@ -15,8 +15,9 @@ from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.node.links import NewestMessage, Outgoing, SavedState
 from sottovoce.privacy.api import Answer, Query, Refused, Release
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 from sottovoce_lab.simulator import Device, out_peers
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 from sottovoce_lab.testbed.memory_store import MemoryStore

@@ -19,8 +19,9 @@ from sottovoce.algorithms.rounds.public import (
 from sottovoce.data import Records
 from sottovoce.kernels.decentralised.shapley import AccuracyGame
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_lab.simulator import Device
 
 from tests.deterministic.fleet import FailingStore

@@ -14,8 +14,9 @@ from sottovoce.learning.learners import Message
 from sottovoce.node.core import Action, Core
 from sottovoce.node.links import Outgoing
 from sottovoce.privacy.api import Answer, PrivacyStatement, Query
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Spending, Vault
 from sottovoce_lab.simulator import Device, Faults, Simulation
 from sottovoce_lab.simulator import simulation as engine
 from sottovoce_lab.simulator.invariants import LAWS, Invariants, SingleApplicationLaw

@@ -15,8 +15,9 @@ from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Message, Reply
 from sottovoce.node.core import Action, Core
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_lab.simulator import Device, Faults, Simulation, out_peers
 from sottovoce_lab.simulator import simulation as engine
 from sottovoce_lab.testbed.memory_store import MemoryStore

@@ -20,7 +20,8 @@ from sottovoce.fleet import enrol
 from sottovoce.kernels import Kernel
 from sottovoce.learning.learners import Ask, Delivered, Message, PeersChanged, Received, Send, Timer
 from sottovoce.net.wire import decode, encode
-from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, build
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.vault import Ledger, OperatingSystemNoise
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import RunSpec
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance

@@ -13,10 +13,11 @@ from sottovoce.algorithms.shared_model.public.machine import SharedModel, round_
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.chains import ChainTerms
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce.privacy.vault.numbering import block_bounds, number_by_hash
-from sottovoce.privacy.vault.terms.chains import ChainTerms
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut

@@ -10,8 +10,9 @@ from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, Grad
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.data import Records
 from sottovoce.privacy.perturbation import visit_epsilons
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.terms.walks import WalkTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.walks import WalkTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut

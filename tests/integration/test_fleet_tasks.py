@@ -10,9 +10,9 @@ import tomlkit
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import open_fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
+from sottovoce.privacy.ledger.account import audit_account, build_account
+from sottovoce.privacy.ledger.ledger_file import connect
 from sottovoce.privacy.vault import Ledger
-from sottovoce.privacy.vault.account import audit_account, build_account
-from sottovoce.privacy.vault.ledger_file import connect
 
 from tests.support.devices import CLASSES, FEATURES, Device, new_device
 from tests.support.fleets import new_fleet

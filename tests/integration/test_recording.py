@@ -33,8 +33,9 @@ from sottovoce.node.assemble import Variant, assemble
 from sottovoce.node.core import Core, Transmit
 from sottovoce.node.sqlite_store import SqliteStore
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.attacker import share

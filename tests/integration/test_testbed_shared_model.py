@@ -9,7 +9,8 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records
 from sottovoce.node.assemble import LEDGER
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 
 from tests.support.command import run_here
 from tests.support.devices import draw_records

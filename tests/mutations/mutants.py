@@ -20,24 +20,16 @@ from sottovoce.privacy.accounting.events import with_units
 from sottovoce.privacy.accounting.tally import Tally
 from sottovoce.privacy.accounting.units import EVERY, Units
 from sottovoce.privacy.api import Answer, Query, Refused, Release
+from sottovoce.privacy.mechanisms import clipped_sum, pure_sum, record_mechanism
+from sottovoce.privacy.mechanisms.clipping import clip_to_grid
+from sottovoce.privacy.mechanisms.samplers import discrete_gaussian, discrete_laplace
+from sottovoce.privacy.mechanisms.sampling import Poisson
 from sottovoce.privacy.perturbation import Laplace
-from sottovoce.privacy.vault import (
-    Ledger,
-    OperatingSystemNoise,
-    Vault,
-    clipped_sum,
-    discrete_gaussian,
-    discrete_laplace,
-    numbering,
-    pure_sum,
-    record_mechanism,
-)
-from sottovoce.privacy.vault.clipping import clip_to_grid
+from sottovoce.privacy.terms import chains, gradients
+from sottovoce.privacy.terms import records as rooms_records
+from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, Vault, numbering
 from sottovoce.privacy.vault.record_selection import find_positions, select_units
 from sottovoce.privacy.vault.release import SealedRelease
-from sottovoce.privacy.vault.sampling import Poisson
-from sottovoce.privacy.vault.terms import chains, gradients
-from sottovoce.privacy.vault.terms import records as rooms_records
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 Values = NDArray[np.int64]

@@ -18,8 +18,9 @@ from sottovoce.data import Records, width
 from sottovoce.errors import ConfigError, PrivacyError
 from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.privacy.api import Status
-from sottovoce.privacy.vault import Ledger, SeededNoise, Terms, build
-from sottovoce.privacy.vault.terms.streams import StreamTerms
+from sottovoce.privacy.terms import Terms, build
+from sottovoce.privacy.terms.streams import StreamTerms
+from sottovoce.privacy.vault import Ledger, SeededNoise
 
 FEATURES, CLASSES = 3, 2
 WINDOWS = (10, 15)

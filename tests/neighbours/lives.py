@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.privacy.vault.terms.chains import ChainTerms
-from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
-from sottovoce.privacy.vault.terms.means import MeanTerms
-from sottovoce.privacy.vault.terms.records import RecordTerms
-from sottovoce.privacy.vault.terms.streams import StreamTerms
-from sottovoce.privacy.vault.terms.walks import WalkTerms
+from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.terms.chains import ChainTerms
+from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.terms.streams import StreamTerms
+from sottovoce.privacy.terms.walks import WalkTerms
 
 from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
 from tests.neighbours.world import CRASHES, Row

@@ -32,9 +32,9 @@ from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.accounting.sampled import SampledGaussian
 from sottovoce.privacy.accounting.units import EVERY, Units
 from sottovoce.privacy.api import Status
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism, l1_units
 from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit
 from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, _tail
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism, l1_units
 
 from tests.neighbours.cases import Case
 from tests.neighbours.lives import Life, draw_lives, make_arrivals_gradual

@@ -21,15 +21,16 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.privacy.accounting.event_parser import parse_event
 from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.api import PrivacyStatement, Query, Refused
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
+from sottovoce.privacy.mechanisms.samplers.block_sampler import BlockSampler
+from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.privacy.mechanisms.samplers.discrete_laplace import DiscreteLaplaceSampler
+from sottovoce.privacy.mechanisms.samplers.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.privacy.secure_sum.statements import Statement
-from sottovoce.privacy.vault import GrowingRecords, Ledger, SeededNoise, Terms, build
-from sottovoce.privacy.vault.block_sampler import BlockSampler
+from sottovoce.privacy.terms import Terms, build
+from sottovoce.privacy.vault import GrowingRecords, Ledger, SeededNoise
 from sottovoce.privacy.vault.cell_context import CellContext
-from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.privacy.vault.discrete_laplace import DiscreteLaplaceSampler
-from sottovoce.privacy.vault.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.privacy.vault.programs.program import Plan
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism
 from sottovoce_lab.auditor.targets.cells import OtherMembers
 
 Ints = NDArray[np.int64]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
+from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.privacy.mechanisms.samplers.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.privacy.vault import SeededNoise
-from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.privacy.vault.discrete_laplace import DiscreteLaplaceSampler
 
 DRAWS = 20_000
 SCHEDULE = Schedule("clipd2p", 650, 10.0, 48, 0.7, 0.3, 120.0, 1)

@@ -8,9 +8,10 @@ from sottovoce.data import DataSet, Records
 from sottovoce.data.forecast import HALF_HOURS, LAGS, forecast_dataset
 from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.clipped_sum import exact_sum
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.mechanisms.clipped_sum import exact_sum
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 
 from tests.support.loads import draw_half_hours
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sottovoce.privacy.mechanisms.record_mechanism import l1_units, l2_unit
 from sottovoce.privacy.perturbation import scheme, select_scheme
 from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, _tail, best_cap
-from sottovoce.privacy.vault.record_mechanism import l1_units, l2_unit
 
 FEATURES = st.integers(1, 3000)
 CLASSES = st.integers(2, 40)

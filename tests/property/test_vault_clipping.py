@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
-from sottovoce.privacy.vault.clipping import clip_to_grid
+from sottovoce.privacy.mechanisms.clipping import clip_to_grid
 
 Rows = NDArray[np.float64]
 

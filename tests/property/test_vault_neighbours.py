@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.clipped_sum import exact_sum
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.mechanisms.clipped_sum import exact_sum
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 
 CLIP = 0.7
 

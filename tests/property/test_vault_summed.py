@@ -13,11 +13,12 @@ from sottovoce.kernels import MAX_SUMMED
 from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian, calibrate
+from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian, calibrate
+from sottovoce.privacy.mechanisms.sampled_sum import calibrate_sampled
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce.privacy.vault.programs.gradient import GradientSum
-from sottovoce.privacy.vault.sampled_sum import calibrate_sampled
-from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
 
 Floats = NDArray[np.float64]
 CLIP, ERROR = 0.7, 2.0**-12

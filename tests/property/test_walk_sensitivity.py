@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.pure_sum import bound_to_grid
-from sottovoce.privacy.vault.terms.walks import WalkTerms
+from sottovoce.privacy.mechanisms.pure_sum import bound_to_grid
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.walks import WalkTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 
 EPSILON = 1.0
 

@@ -25,8 +25,9 @@ from sottovoce.config import load
 from sottovoce.errors import SottovoceError
 from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, protocol
-from sottovoce.privacy.vault.remote import RemoteVault
+from sottovoce.privacy.rpc import protocol
+from sottovoce.privacy.rpc.remote import RemoteVault
+from sottovoce.privacy.vault import Budget, Ledger
 
 _PTRACE_ATTACH, _PTRACE_SEIZE = 16, 0x4206
 _PARALLEL = 8

@@ -66,6 +66,6 @@ def _level_and_text(file: Path, called: ast.Attribute, arguments: list[ast.expr]
         return called.attr, arguments[0]
     if called.attr == "log" and len(arguments) >= 3 and isinstance(arguments[0], ast.Attribute):
         return arguments[0].attr.lower(), arguments[2]
-    if called.attr == "_log_event" and file.match("vault/server.py"):
+    if called.attr == "_log_event" and file.match("rpc/server.py"):
         return "warning", arguments[0]
     return None

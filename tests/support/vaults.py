@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from sottovoce.fleet import Fleet
 from sottovoce.node.join import join
+from sottovoce.privacy.rpc.server import ServedVault, VaultServer, listening_socket
 from sottovoce.privacy.vault import Budget, Vault
-from sottovoce.privacy.vault.server import ServedVault, VaultServer, listening_socket
 
 from tests.support.devices import Device, draw_records, free_port
 from tests.support.waiting import TIMEOUT, until

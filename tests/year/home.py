@@ -19,8 +19,8 @@ from sottovoce.learning.learners import Learner
 from sottovoce.node.local_vault import LEDGER, make_vault
 from sottovoce.node.sqlite_store import SqliteStore
 from sottovoce.node.task_activator import TaskActivator, active_configuration
+from sottovoce.privacy.ledger.ledger_file import connect
 from sottovoce.privacy.vault import Ledger, SeededNoise, Vault
-from sottovoce.privacy.vault.ledger_file import connect
 from sottovoce_home.meters import Arrival, Meter
 from sottovoce_home.sources import build_sources
 from sottovoce_home.store import WindowStore

@@ -17,8 +17,8 @@ from sottovoce.fleet.signed_task import SignedTask
 from sottovoce.node.local_vault import LEDGER
 from sottovoce.node.rotation import rotate
 from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.ledger.account import audit_account, build_account
 from sottovoce.privacy.vault import Ledger
-from sottovoce.privacy.vault.account import audit_account, build_account
 from sottovoce_home.blend import Blend, group_by_day
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation

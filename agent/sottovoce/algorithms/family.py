@@ -15,7 +15,8 @@ from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.learning.model_names import has_graph
 from sottovoce.learning.settings import LearnerSettings
-from sottovoce.privacy.vault import Budget, Scaling, Terms, clipped_sum_mu
+from sottovoce.privacy.terms import Scaling, Terms
+from sottovoce.privacy.vault import Budget, clipped_sum_mu
 
 if TYPE_CHECKING:  # the vault process loads no learner
     from sottovoce.algorithms.state_codec import StateCodec

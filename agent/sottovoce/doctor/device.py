@@ -19,8 +19,8 @@ from sottovoce.node.ledger_snapshot import snapshot
 from sottovoce.node.local_vault import load_configured_records
 from sottovoce.node.preconditions import check_cell, check_mode, check_peers, check_socket
 from sottovoce.node.start_checks import find_mismatches
+from sottovoce.privacy.ledger.ledger_file import is_log_corrupt
 from sottovoce.privacy.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
-from sottovoce.privacy.vault.ledger_file import is_log_corrupt
 
 _OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 _RENEW = "renew it with `sottovoce fleet renew`: docs/how-to/enrol.md"

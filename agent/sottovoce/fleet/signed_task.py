@@ -27,7 +27,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ends: Unix time in seconds after which devices release nothing more for this task; None for no end.
         purpose: what the result is for; a device's owner may refuse the task because of it.
         period: budget period that this task opens, if budgets renew; 0 for the first. See
-            sottovoce.privacy.vault.limits.
+            sottovoce.privacy.ledger.limits.
         tables: the `[task]`, `[data]`, `[learner]` and `[privacy]` tables of a configuration, without device-specific
             settings.
         keys: changes of the fleet's keys; empty if there are none.

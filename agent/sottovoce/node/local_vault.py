@@ -13,6 +13,7 @@ from sottovoce.algorithms.family import Family, prepare_records
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, check_records, load, uniform_bounds
 from sottovoce.errors import ConfigError, DataError
+from sottovoce.privacy.terms import build
 from sottovoce.privacy.vault import (
     GrowingRecords,
     Ledger,
@@ -20,7 +21,6 @@ from sottovoce.privacy.vault import (
     SeededNoise,
     TrustedDays,
     Vault,
-    build,
     read_policy,
 )
 

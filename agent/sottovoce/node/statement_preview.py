@@ -9,7 +9,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import Records, width
 from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.api import PrivacyStatement
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
 
 
 def preview_statement(

@@ -22,8 +22,8 @@ from sottovoce.node.faults import STUCK_SECONDS, FaultBackoff, classify_fault, u
 from sottovoce.node.local_vault import LEDGER, make_no_task_check, make_vault
 from sottovoce.node.notify import ALIVE, READY, STOPPING, notify_manager, ping_interval
 from sottovoce.node.own_task import build_task, declared_ranges
+from sottovoce.privacy.rpc.server import ServedVault, VaultServer, listening_socket
 from sottovoce.privacy.vault import Ledger
-from sottovoce.privacy.vault.server import ServedVault, VaultServer, listening_socket
 from sottovoce.storage.durable import is_read_only
 
 if TYPE_CHECKING:

@@ -100,7 +100,7 @@ def _activate_next_task(own_config: AgentConfig, identity: Identity, activator: 
 
 def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> VaultSession:
     """Open a session with a separate vault."""
-    from sottovoce.privacy.vault.remote import (
+    from sottovoce.privacy.rpc.remote import (
         RemoteVault,  # imported late: saves memory in an agent without a separate vault
     )
 

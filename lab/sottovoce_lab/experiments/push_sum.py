@@ -13,9 +13,10 @@ from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.step_count import max_steps
 from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
-from sottovoce.privacy.vault import Ledger, SeededNoise, build
-from sottovoce.privacy.vault.simulated_sums import simulate_sums
-from sottovoce.privacy.vault.terms.gradients import GradientTerms, kernel_clips_and_sums
+from sottovoce.privacy.mechanisms.simulated_sums import simulate_sums
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms, kernel_clips_and_sums
+from sottovoce.privacy.vault import Ledger, SeededNoise
 
 from sottovoce_lab.experiments.seeds import Stream, derive_seed
 from sottovoce_lab.simulator.vector.pairwise import PairwiseFleet

@@ -7,7 +7,7 @@ from sottovoce.node.assemble import state_files
 from sottovoce.node.control import ask
 from sottovoce.node.ledger_snapshot import snapshot
 from sottovoce.node.status import SCHEMA
-from sottovoce.privacy.vault.account import epsilon_history
+from sottovoce.privacy.ledger.account import epsilon_history
 
 from sottovoce_lab.pages.device import History
 

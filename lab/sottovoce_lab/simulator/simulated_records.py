@@ -140,7 +140,7 @@ def _draw_off_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tup
 
 
 def _draw_on_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
-    """Propose heights inside the cap, and return them whether each is accepted; see sottovoce.privacy.vault.sphere."""
+    """Propose heights inside the cap, and return whether each is accepted; see `mechanisms.samplers.sphere`."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
     threshold = power * (

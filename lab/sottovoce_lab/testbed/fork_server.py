@@ -34,10 +34,10 @@ _PRELOADED = (
     "sottovoce.algorithms.push_sum.published_terms",
     "sottovoce.data.npz",
     "sottovoce.net.transports.grpc",
-    "sottovoce.privacy.vault.published_gaussian",
+    "sottovoce.privacy.mechanisms.published_gaussian",
     "sottovoce.privacy.vault.numbering",
-    "sottovoce.privacy.vault.terms.gradients",
-    "sottovoce.privacy.vault.terms.published",
+    "sottovoce.privacy.terms.gradients",
+    "sottovoce.privacy.terms.published",
     "sottovoce_lab.testbed.process",
 )
 """Modules that most agents need; the few agents that need others import them after the fork."""

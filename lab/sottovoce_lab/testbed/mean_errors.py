@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.family import prepare_records, required_budget
 from sottovoce.kernels.profile import Profile, limit_norm
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms.means import MeanTerms
 
 from sottovoce_lab.testbed.measure import Errors, Meter
 from sottovoce_lab.testbed.plan import Plan

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.family import prepare_records
 from sottovoce.errors import NetworkError
 from sottovoce.learning.learners import Learner
-from sottovoce.privacy.vault import Ledger, SeededNoise, build
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.vault import Ledger, SeededNoise
 
 from sottovoce_lab.simulator import Device, EventObserver, Simulation, Trace
 from sottovoce_lab.simulator.dishonest import dishonest_learner, dishonest_records, dishonest_vault

@@ -10,9 +10,9 @@ from sottovoce.algorithms.push_sum.published_terms import published_sigma, true_
 from sottovoce.algorithms.push_sum.step_count import max_steps, step_count
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
+from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.terms.published import PublishedTerms
 from sottovoce.privacy.vault import gaussian_mu
-from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
-from sottovoce.privacy.vault.terms.published import PublishedTerms
 
 SIZE = 650
 

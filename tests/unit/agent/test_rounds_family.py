@@ -8,8 +8,8 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.algorithms.rounds.parts import build_schedule
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian
+from sottovoce.privacy.terms.gradients import GradientTerms
 
 SIZE = 650
 

@@ -39,5 +39,5 @@ def test_a_vault_loads_only_the_private_half(name: str) -> None:
     ran = subprocess.run([sys.executable, "-c", _MADE, name, epsilon], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     modules = ran.stdout.split()
-    assert "sottovoce.privacy.vault.construction" in modules, "a vault answered"
+    assert "sottovoce.privacy.terms.construction" in modules, "a vault answered"
     assert not [module for module in modules if module.startswith(_NOT) or ".public" in module]

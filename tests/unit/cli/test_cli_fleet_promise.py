@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sottovoce.fleet.invitation import read_bundle
 from sottovoce.node.fleet_promise import PURPOSES, read_promise
+from sottovoce.privacy.ledger.binding import check_budget
 from sottovoce.privacy.vault import Budget, Ledger
-from sottovoce.privacy.vault.ledger_binding import check_budget
 
 from tests.support.command import run_here
 

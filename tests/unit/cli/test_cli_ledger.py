@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.ledger.budget import StoredRelease
 from sottovoce.privacy.vault import Budget, Ledger
-from sottovoce.privacy.vault.budget import StoredRelease
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

@@ -8,8 +8,8 @@ import pytest
 from sottovoce.node.reports.dossier import _EVENT_DESCRIPTIONS, OPEN
 from sottovoce.privacy.accounting.event_parser import _KINDS
 from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.ledger.account import audit_account, build_account
 from sottovoce.privacy.vault import Budget, Ledger
-from sottovoce.privacy.vault.account import audit_account, build_account
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

@@ -7,7 +7,7 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family
 from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms.means import MeanTerms
 
 
 def family(**learner: Any) -> Family:

@@ -2,9 +2,9 @@
 
 import pytest
 from sottovoce.config import CellSection
+from sottovoce.privacy.mechanisms.cell_sum import calibrate_cell
+from sottovoce.privacy.terms.cell_guarantee import cell_guarantee
 from sottovoce.privacy.vault import Budget
-from sottovoce.privacy.vault.cell_guarantee import cell_guarantee
-from sottovoce.privacy.vault.cell_sum import calibrate_cell
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import config_from_tables
-from sottovoce.privacy.vault.terms.chains import PublishedChainTerms, QChainTerms
-from sottovoce.privacy.vault.terms.published import PublishedTerms
+from sottovoce.privacy.terms.chains import PublishedChainTerms, QChainTerms
+from sottovoce.privacy.terms.published import PublishedTerms
 
 _EPSILON, _DELTA = 0.5, 1e-5
 

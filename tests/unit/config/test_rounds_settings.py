@@ -7,7 +7,7 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family
 from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
 

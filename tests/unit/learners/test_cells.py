@@ -19,9 +19,10 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
 from sottovoce.learning.learners.published_records import Signed
 from sottovoce.privacy.cell import Cell
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.testbed.memory_store import MemoryStore

@@ -6,7 +6,7 @@ from tests.support.log_lines import log_lines
 from tests.support.sources import ROOT, display_path, sources
 
 _ROW = re.compile(r"^\| `([a-z-]+)` \| (debug|info|warning|error) \| .+ \|$", re.MULTILINE)
-_ONE_THAT_PASSES_IT_ON = "agent/sottovoce/privacy/vault/server.py"
+_ONE_THAT_PASSES_IT_ON = "agent/sottovoce/privacy/rpc/server.py"
 
 
 def test_the_page_lists_exactly_the_events_with_their_levels() -> None:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from sottovoce.data import Records
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
 from sottovoce.privacy.perturbation import Scheme, scheme
 from sottovoce.privacy.vault import SeededNoise
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism
 from sottovoce_lab.simulator.simulated_records import simulate
 
 SCHEMES = [

@@ -8,11 +8,12 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.clipped_sum import Batches
-from sottovoce.privacy.vault.noise import NoiseSource
+from sottovoce.privacy.mechanisms.clipped_sum import Batches
+from sottovoce.privacy.mechanisms.noise import NoiseSource
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 from sottovoce.privacy.vault.programs.gradient import GradientSum
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 OWNER = "meter-17"
 KERNEL = Softmax(3, 4)

@@ -14,12 +14,13 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused, Release
-from sottovoce.privacy.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian
-from sottovoce.privacy.vault.mandate import Mandate
-from sottovoce.privacy.vault.noise import NoiseSource
-from sottovoce.privacy.vault.remote import RemoteVault
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.ledger.mandate import Mandate
+from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian
+from sottovoce.privacy.mechanisms.noise import NoiseSource
+from sottovoce.privacy.rpc.remote import RemoteVault
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, Vault
 
 from tests.support.vaults import make_served, serve_vault
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sottovoce.errors import PrivacyError
 from sottovoce.privacy.accounting.sampled import sampled_epsilon
-from sottovoce.privacy.vault.noise import SeededNoise
-from sottovoce.privacy.vault.sampled_sum import calibrate_sampled
-from sottovoce.privacy.vault.sampling import FixedSize, Poisson, WithReplacement
+from sottovoce.privacy.mechanisms.noise import SeededNoise
+from sottovoce.privacy.mechanisms.sampled_sum import calibrate_sampled
+from sottovoce.privacy.mechanisms.sampling import FixedSize, Poisson, WithReplacement
 
 
 def test_a_poisson_batch_includes_each_record_independently_at_its_rate() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.privacy.vault import admission as admission_module
-from sottovoce.privacy.vault.admission import Admission, peer_user_id
+from sottovoce.privacy.rpc import admission as admission_module
+from sottovoce.privacy.rpc.admission import Admission, peer_user_id
 
 from tests.support.waiting import TIMEOUT, until
 

@@ -13,12 +13,13 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.events import Event, GaussianSum
 from sottovoce.privacy.api import Answer, Query, Refused, Release, Status
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.privacy.vault.budget import StoredRelease
-from sottovoce.privacy.vault.clipped_sum import exact_sum
-from sottovoce.privacy.vault.guarantee import gradient_guarantee
+from sottovoce.privacy.ledger.budget import StoredRelease
+from sottovoce.privacy.mechanisms.clipped_sum import exact_sum
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.terms.guarantee import gradient_guarantee
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault
 from sottovoce.privacy.vault.programs.gradient import GradientSum
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
 from sottovoce.privacy.vault.vault import VaultContext
 
 from tests.support.sources import display_path, sources
@@ -361,8 +362,8 @@ def test_only_the_vault_creates_releases() -> None:
                     mentions.add(name)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "SealedRelease":
                 calls.append(name)
-    assert mentions == {f"sottovoce/privacy/vault/{name}.py" for name in ("release", "remote", "vault")}
-    assert calls == ["sottovoce/privacy/vault/remote.py", "sottovoce/privacy/vault/vault.py"], (
+    assert mentions == {f"sottovoce/privacy/{name}.py" for name in ("rpc/remote", "vault/release", "vault/vault")}
+    assert calls == ["sottovoce/privacy/rpc/remote.py", "sottovoce/privacy/vault/vault.py"], (
         "the vault's front in another process repeats its statement"
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sottovoce.errors import PrivacyError
 from sottovoce.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian, exact_sum
+from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import MAX_SIGMA
 from sottovoce.privacy.vault import calibrate
-from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian, exact_sum
-from sottovoce.privacy.vault.discrete_gaussian import MAX_SIGMA
 
 ORDINARY: dict[str, Any] = {
     "clip": 1.0, "size": 650, "releases": 100, "epsilon": 2.0, "delta": 1e-5, "neighbouring": "add-remove"

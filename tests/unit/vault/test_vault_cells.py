@@ -13,12 +13,13 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import CellAnswer, CellQuery, Query, Refused
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.ledger.budget import StoredRelease
+from sottovoce.privacy.mechanisms.cell_sum import CellMechanism, calibrate_cell
+from sottovoce.privacy.rpc.remote import RemoteVault
 from sottovoce.privacy.secure_sum import steps
-from sottovoce.privacy.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
-from sottovoce.privacy.vault.budget import StoredRelease
-from sottovoce.privacy.vault.cell_sum import CellMechanism, calibrate_cell
-from sottovoce.privacy.vault.remote import RemoteVault
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, Policy, SeededNoise, Vault
 
 from tests.cells.fleet import CELL, CLIP, LEARNER, Party, Round, belongs, fleet
 from tests.support.vaults import make_served, serve_vault

@@ -17,13 +17,14 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.gaussian import gaussian_mu
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused, Release, Status
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.privacy.vault.bounded_point import calibrate_point
-from sottovoce.privacy.vault.lemmas import chain_sensitivity, loss_constants, rounding_distance
-from sottovoce.privacy.vault.noise import NoiseSource
+from sottovoce.privacy.mechanisms.bounded_point import calibrate_point
+from sottovoce.privacy.mechanisms.lemmas import chain_sensitivity, loss_constants, rounding_distance
+from sottovoce.privacy.mechanisms.noise import NoiseSource
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.chains import ChainTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault
 from sottovoce.privacy.vault.programs.chain import Chain
 from sottovoce.privacy.vault.programs.chain_steps import ChainSteps, StepSizes
-from sottovoce.privacy.vault.terms.chains import ChainTerms
 
 D, C = 4, 3
 KERNEL = Softmax(D, C)

@@ -16,17 +16,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import betainc, gammaincc
 from sottovoce.data import Records
+from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian
+from sottovoce.privacy.mechanisms.pure_sum import PureSum
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism, _randomise_label, _uniform_bits
+from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.privacy.mechanisms.samplers.discrete_laplace import DiscreteLaplaceSampler
+from sottovoce.privacy.mechanisms.samplers.lazy_reals import Tape, draw_exactly
+from sottovoce.privacy.mechanisms.samplers.max_norm_laplace import MaxNormLaplaceSampler
+from sottovoce.privacy.mechanisms.samplers.sphere import cap_height
 from sottovoce.privacy.perturbation import Cap, PrivUnit, RandomisedLabel
 from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, best_cap
 from sottovoce.privacy.vault import SeededNoise
-from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian
-from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.privacy.vault.discrete_laplace import DiscreteLaplaceSampler
-from sottovoce.privacy.vault.lazy_reals import Tape, draw_exactly
-from sottovoce.privacy.vault.max_norm_laplace import MaxNormLaplaceSampler
-from sottovoce.privacy.vault.pure_sum import PureSum
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism, _randomise_label, _uniform_bits
-from sottovoce.privacy.vault.sphere import cap_height
 
 DRAWS = 1_000_000
 SEEDS = [1, 2, 3]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import gammaincc
+from sottovoce.privacy.mechanisms.samplers.discrete_laplace import MAX_SCALE, DiscreteLaplaceSampler, _cumulative
 from sottovoce.privacy.vault import OperatingSystemNoise, SeededNoise
-from sottovoce.privacy.vault.discrete_laplace import MAX_SCALE, DiscreteLaplaceSampler, _cumulative
 
 DRAWS = 100_000
 

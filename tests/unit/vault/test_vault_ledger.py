@@ -9,9 +9,9 @@ import pytest
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from sottovoce.privacy.ledger.budget import StoredRelease
+from sottovoce.privacy.mechanisms.clipped_sum import calibrate
 from sottovoce.privacy.vault import Budget, Ledger
-from sottovoce.privacy.vault.budget import StoredRelease
-from sottovoce.privacy.vault.clipped_sum import calibrate
 
 OWNER = "meter-17"
 RELEASE = StoredRelease(-3, b"\x01" * 16, False)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import LedgerError
 from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.ledger.budget import StoredRelease
 from sottovoce.privacy.vault import Budget, Ledger
-from sottovoce.privacy.vault.budget import StoredRelease
 from sottovoce.storage.schema import PAGE_BYTES
 
 OWNER = "meter-17"

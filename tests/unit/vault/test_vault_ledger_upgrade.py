@@ -10,9 +10,9 @@ from sottovoce.data import Records
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.privacy.accounting.events import GaussianSum, RecordReleased
 from sottovoce.privacy.accounting.units import EVERY, Units
+from sottovoce.privacy.ledger.budget import StoredRelease
+from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.vault import Budget, Ledger
-from sottovoce.privacy.vault.budget import StoredRelease
-from sottovoce.privacy.vault.mandate import Mandate
 from sottovoce.privacy.vault.numbering import enrol_records
 
 from tests.support.ledgers import SCHEMA_5, SCHEMA_6

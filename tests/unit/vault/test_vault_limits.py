@@ -12,12 +12,13 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build, read_policy
-from sottovoce.privacy.vault.clocks import DAY, RECORD_INTERVAL
-from sottovoce.privacy.vault.ledger_file import connect
-from sottovoce.privacy.vault.limits import Span
-from sottovoce.privacy.vault.mandate import Mandate
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.ledger.clocks import DAY, RECORD_INTERVAL
+from sottovoce.privacy.ledger.ledger_file import connect
+from sottovoce.privacy.ledger.limits import Span
+from sottovoce.privacy.ledger.mandate import Mandate
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, read_policy
 
 from tests.support.ledgers import SCHEMA_7
 from tests.support.memory import memory_directory

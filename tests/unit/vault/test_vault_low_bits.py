@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2_contingency
 from sottovoce.data import Records
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
 from sottovoce.privacy.perturbation import Laplace, PrivUnit, Scheme
 from sottovoce.privacy.vault import OperatingSystemNoise
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism
 
 FEATURES, EPSILON, RELEASES = 57, 1.0, 300
 SCALE = 2 / EPSILON

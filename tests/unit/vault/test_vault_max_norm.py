@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from sottovoce.privacy.vault.max_norm_laplace import MaxNormLaplaceSampler, max_scale
-from sottovoce.privacy.vault.noise import SeededNoise
+from sottovoce.privacy.mechanisms.noise import SeededNoise
+from sottovoce.privacy.mechanisms.samplers.max_norm_laplace import MaxNormLaplaceSampler, max_scale
 
 
 @pytest.mark.parametrize("scale, length", [(1, 1), (3, 1), (1, 2), (2, 2), (1, 3), (1, 5)])

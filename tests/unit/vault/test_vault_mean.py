@@ -6,8 +6,9 @@ from sottovoce.data import Records
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 
 ASK = Query("average", "mean", 0, np.empty(0))
 

@@ -9,23 +9,23 @@ import math
 import os
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import numpy as np
 import pytest
-import sottovoce.privacy.vault
+import sottovoce.privacy
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betainc, gammaincc, log_ndtr, ndtr
 from sottovoce.data import Records
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.mechanisms.bounded_point import BoundedPoint
+from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
+from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian
+from sottovoce.privacy.mechanisms.pure_sum import PureSum
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
+from sottovoce.privacy.mechanisms.stream_sum import StreamSum
 from sottovoce.privacy.perturbation import LabelledPrivUnit, PrivUnit, scheme
 from sottovoce.privacy.vault import OperatingSystemNoise
-from sottovoce.privacy.vault.bounded_point import BoundedPoint
-from sottovoce.privacy.vault.cell_sum import CellMechanism
-from sottovoce.privacy.vault.clipped_sum import DiscreteGaussian
-from sottovoce.privacy.vault.pure_sum import PureSum
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism
-from sottovoce.privacy.vault.stream_sum import StreamSum
 
 DRAWS = 1_000_000
 ALPHA = 1e-7
@@ -181,10 +181,7 @@ def test_a_release_follows_its_law(name: str) -> None:
 
 
 def test_every_mechanism_is_tested() -> None:
-    modules = [
-        import_module(f"sottovoce.privacy.vault.{found.name}")
-        for found in iter_modules(sottovoce.privacy.vault.__path__)
-    ]
+    modules = [import_module(found.name) for found in walk_packages(sottovoce.privacy.__path__, "sottovoce.privacy.")]
     named = {
         name
         for module in modules

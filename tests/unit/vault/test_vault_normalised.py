@@ -7,8 +7,9 @@ from sottovoce.errors import PrivacyError
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 
 KERNEL = Softmax(3, 2)
 HOSTILE = [1e-300, 1e-3, 0.5, 1.0, 1e3, 1e300]

@@ -13,16 +13,17 @@ from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.units import EVERY, Units, overlap
 from sottovoce.privacy.api import Query, Refused, Release
+from sottovoce.privacy.ledger.account import build_account
+from sottovoce.privacy.ledger.mandate import Mandate
+from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.privacy.perturbation import scheme
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.privacy.vault.account import build_account
-from sottovoce.privacy.vault.discrete_gaussian import DiscreteGaussianSampler
-from sottovoce.privacy.vault.mandate import Mandate
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.chains import chain_count_check
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
 from sottovoce.privacy.vault.numbering import SPACE, block_bounds, enrol_records, number_by_hash
 from sottovoce.privacy.vault.record_selection import select_units
-from sottovoce.privacy.vault.terms.chains import chain_count_check
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
-from sottovoce.privacy.vault.terms.records import RecordTerms
 
 ADD_REMOVE, REPLACE_ONE = (Budget(1.0, 1e-5, "record", relation) for relation in ("add-remove", "replace-one"))
 FEATURES = 4

@@ -8,8 +8,9 @@ from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise
 
 KERNEL = Softmax(3, 2)
 RECORDS = Records(np.eye(3).repeat(20, axis=0), np.arange(60) % 2)

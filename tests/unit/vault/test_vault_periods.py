@@ -12,14 +12,15 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.accounting.units import Units
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.privacy.vault.account import Account, Charge, audit_account, build_account
-from sottovoce.privacy.vault.chain import first_link, next_link
-from sottovoce.privacy.vault.charge_totals import ChargeTotals
-from sottovoce.privacy.vault.clocks import RECORD_INTERVAL
-from sottovoce.privacy.vault.ledger_file import connect
-from sottovoce.privacy.vault.mandate import Mandate, Stamp, promise_from_budget
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.ledger.account import Account, Charge, audit_account, build_account
+from sottovoce.privacy.ledger.chain import first_link, next_link
+from sottovoce.privacy.ledger.charge_totals import ChargeTotals
+from sottovoce.privacy.ledger.clocks import RECORD_INTERVAL
+from sottovoce.privacy.ledger.ledger_file import connect
+from sottovoce.privacy.ledger.mandate import Mandate, Stamp, promise_from_budget
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 
 from tests.support.ledgers import SCHEMA_5
 from tests.support.memory import memory_directory

@@ -11,11 +11,12 @@ from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.binary import Logistic
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused, Status
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.privacy.vault.lemmas import SmoothLoss, chain_sensitivity
+from sottovoce.privacy.mechanisms.lemmas import SmoothLoss, chain_sensitivity
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.chains import ChainTerms, PublishedChainTerms, QChainTerms
+from sottovoce.privacy.terms.published import Claim
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault
 from sottovoce.privacy.vault.programs.chain_steps import StepSizes
-from sottovoce.privacy.vault.terms.chains import ChainTerms, PublishedChainTerms, QChainTerms
-from sottovoce.privacy.vault.terms.published import Claim
 
 NAME, ETA = "without-replacement", 0.1
 LOCAL, LATEST = np.array([0.5, -0.25]), np.array([0.1, 0.2])

@@ -15,13 +15,14 @@ from sottovoce.errors import DataError, InternalError, LedgerError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.events import RecordReleased
 from sottovoce.privacy.api import Query, Refused, Release, Status
+from sottovoce.privacy.mechanisms.noise import NoiseSource
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism, _randomise_label, l1_units, l2_unit
 from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, RandomisedLabel, Scheme, scheme
 from sottovoce.privacy.perturbation.cap import _tail
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.privacy.vault.guarantee import Scaling
-from sottovoce.privacy.vault.noise import NoiseSource
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism, _randomise_label, l1_units, l2_unit
-from sottovoce.privacy.vault.terms.records import RecordTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.guarantee import Scaling
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault
 
 OWNER = "meter-17"
 FEATURES, CLASSES = 3, 4

@@ -11,8 +11,8 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Answer, Query, Refused, Release, Status
+from sottovoce.privacy.rpc.remote import RemoteVault
 from sottovoce.privacy.vault import Budget, Vault
-from sottovoce.privacy.vault.remote import RemoteVault
 
 from tests.support.vaults import make_served, serve_vault
 

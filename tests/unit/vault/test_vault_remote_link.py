@@ -20,12 +20,13 @@ from sottovoce.data import Records
 from sottovoce.errors import ConfigError, InternalError, LedgerError, PluginError, PrivacyError
 from sottovoce.node.wait_status import Waits
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, Vault, protocol, server
-from sottovoce.privacy.vault.clipped_sum import Batches
+from sottovoce.privacy.mechanisms.clipped_sum import Batches
+from sottovoce.privacy.rpc import protocol, server
+from sottovoce.privacy.rpc.protocol import Failed
+from sottovoce.privacy.rpc.remote import RemoteVault
+from sottovoce.privacy.rpc.server import listening_socket
+from sottovoce.privacy.vault import Budget, Vault
 from sottovoce.privacy.vault.programs.gradient import GradientSum
-from sottovoce.privacy.vault.protocol import Failed
-from sottovoce.privacy.vault.remote import RemoteVault
-from sottovoce.privacy.vault.server import listening_socket
 
 from tests.support.vaults import make_served, serve_vault
 from tests.support.waiting import until

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import gammaincc
+from sottovoce.privacy.mechanisms.samplers.block_sampler import floor_scaled_exp
+from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler, _cumulative
 from sottovoce.privacy.vault import OperatingSystemNoise, SeededNoise
-from sottovoce.privacy.vault.block_sampler import floor_scaled_exp
-from sottovoce.privacy.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler, _cumulative
 
 DRAWS = 150_000
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sottovoce.privacy.rpc.server import VaultServer, listening_socket
 from sottovoce.privacy.vault import Budget, Vault
-from sottovoce.privacy.vault.server import VaultServer, listening_socket
 
 from tests.support.vaults import make_served
 from tests.support.waiting import TIMEOUT, until

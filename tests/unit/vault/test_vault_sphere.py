@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import binomtest, kstest
 from sottovoce.data import Records
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism, l2_unit
+from sottovoce.privacy.mechanisms.samplers import lazy_reals
+from sottovoce.privacy.mechanisms.samplers.lazy_reals import Tape, Undecided, draw_exactly
+from sottovoce.privacy.mechanisms.samplers.sphere import draw_point, draw_uniform_point
 from sottovoce.privacy.perturbation import Cap, PrivUnit
 from sottovoce.privacy.perturbation.cap import best_cap
-from sottovoce.privacy.vault import OperatingSystemNoise, SeededNoise, lazy_reals
-from sottovoce.privacy.vault.lazy_reals import Tape, Undecided, draw_exactly
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism, l2_unit
-from sottovoce.privacy.vault.sphere import draw_point, draw_uniform_point
+from sottovoce.privacy.vault import OperatingSystemNoise, SeededNoise
 from sottovoce_lab.simulator.simulated_records import simulate
 
 EXPONENT = -40  # finer than any release, so that the points' laws are visible

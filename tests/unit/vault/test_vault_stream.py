@@ -12,10 +12,11 @@ from sottovoce.privacy.accounting.gaussian import gaussian_mu
 from sottovoce.privacy.accounting.streams import decode
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused, Release
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.privacy.vault.noise import NoiseSource
-from sottovoce.privacy.vault.stream_sum import calibrate_stream
-from sottovoce.privacy.vault.terms.streams import StreamTerms
+from sottovoce.privacy.mechanisms.noise import NoiseSource
+from sottovoce.privacy.mechanisms.stream_sum import calibrate_stream
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.streams import StreamTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault
 
 from tests.support.prefix_sums import largest_error
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.accounting.units import Units
+from sottovoce.privacy.ledger.budget import StoredRelease
 from sottovoce.privacy.vault import Budget, Ledger
-from sottovoce.privacy.vault.budget import StoredRelease
 
 BUDGET = Budget(8.0, 1e-5, "record", "add-remove")
 EVENT = GaussianSum(10**6, 4000, Units(((0, 3),)))

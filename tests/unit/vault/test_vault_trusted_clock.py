@@ -10,9 +10,10 @@ from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, TrustedDays, Vault, build
-from sottovoce.privacy.vault.clocks import STEADY_SECONDS
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.ledger.clocks import STEADY_SECONDS
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, TrustedDays, Vault
 
 HOUR = 3600.0
 FIRST = int(NOT_BEFORE // DAY)

@@ -7,8 +7,9 @@ import numpy as np
 from sottovoce.data import Records
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.perturbation import scheme
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.privacy.vault.terms.records import RecordTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
 
 BUDGET = Budget(2.0, 1e-5, "record", "replace-one")
 COUNT = 300

@@ -13,14 +13,15 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.gaussian import gaussian_mu
 from sottovoce.privacy.accounting.units import EVERY, Units
 from sottovoce.privacy.api import Query, Refused, Release
+from sottovoce.privacy.mechanisms.clipped_sum import exact_sum
 from sottovoce.privacy.perturbation import scheme
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.clipped_sum import exact_sum
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.base import unit_records
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 from sottovoce.privacy.vault.programs.gradient import GradientSum
 from sottovoce.privacy.vault.record_selection import select_units
-from sottovoce.privacy.vault.terms.base import unit_records
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
-from sottovoce.privacy.vault.terms.records import RecordTerms
 
 KERNEL = Softmax(3, 4)
 POINT = np.zeros(KERNEL.size)

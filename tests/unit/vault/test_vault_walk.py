@@ -10,10 +10,11 @@ from sottovoce.data import Records
 from sottovoce.errors import DataError, LedgerError, PrivacyError
 from sottovoce.privacy.accounting.events import PureRelease
 from sottovoce.privacy.api import Query, Refused, Release, Status
+from sottovoce.privacy.mechanisms.pure_sum import PureSum, calibrate_pure_sum
 from sottovoce.privacy.perturbation import visit_epsilons
-from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.privacy.vault.pure_sum import PureSum, calibrate_pure_sum
-from sottovoce.privacy.vault.terms.walks import WalkTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.walks import WalkTerms
+from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
 
 FEATURES, CLASSES, COUNT = 3, 4, 12
 SIZE = FEATURES * CLASSES

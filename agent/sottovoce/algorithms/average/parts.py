@@ -8,7 +8,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.profile import Mean, Profile
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms.means import MeanTerms
 
 if TYPE_CHECKING:
     from sottovoce.learning.learners import Provenance

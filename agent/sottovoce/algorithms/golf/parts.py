@@ -12,8 +12,8 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.privacy.perturbation import Scheme, scheme, select_scheme, select_scheme_for_ridge
-from sottovoce.privacy.vault.terms.records import RecordTerms
-from sottovoce.privacy.vault.terms.records import scheme as configured_scheme
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.terms.records import scheme as configured_scheme
 
 if TYPE_CHECKING:
     from sottovoce.learning.learners import Provenance

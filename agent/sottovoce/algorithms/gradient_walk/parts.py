@@ -8,7 +8,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels.linear import OneVsAll, copies
 from sottovoce.privacy.perturbation import visit_epsilons
-from sottovoce.privacy.vault.terms.walks import WalkTerms
+from sottovoce.privacy.terms.walks import WalkTerms
 
 if TYPE_CHECKING:
     from sottovoce.learning.learners import Provenance

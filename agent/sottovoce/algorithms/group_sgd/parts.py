@@ -18,8 +18,8 @@ from sottovoce.algorithms.group_sgd.settings import GroupSgdSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.privacy.cell import Cell
-from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.privacy.vault.terms.gradients import kernel_clips_and_sums
+from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.terms.gradients import kernel_clips_and_sums
 
 if TYPE_CHECKING:
     from sottovoce.learning.learners import Provenance

@@ -32,8 +32,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.learning.model_names import has_graph
-from sottovoce.privacy.vault import Terms
-from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.terms import Terms
+from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.steps.public.descent import Damping, Schedule

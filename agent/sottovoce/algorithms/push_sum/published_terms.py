@@ -10,8 +10,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.privacy.accounting.gaussian import MAX_EPSILON
 from sottovoce.privacy.accounting.sampled import SampledGaussian, sampled_epsilon
-from sottovoce.privacy.vault.sampling import FixedSize
-from sottovoce.privacy.vault.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.mechanisms.sampling import FixedSize
+from sottovoce.privacy.terms.published import Claim, PublishedTerms
 
 _UNITS = 2**20
 _NOISE = {

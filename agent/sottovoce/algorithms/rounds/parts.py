@@ -19,8 +19,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import Records, parse
 from sottovoce.errors import ConfigError, DataError
 from sottovoce.learning.model_names import has_hidden_layers
-from sottovoce.privacy.vault import Terms
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import Terms
+from sottovoce.privacy.terms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.rounds.public import RoundsSchedule

@@ -10,8 +10,8 @@ from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
-from sottovoce.privacy.vault.sampling import FixedSize
-from sottovoce.privacy.vault.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.mechanisms.sampling import FixedSize
+from sottovoce.privacy.terms.published import Claim, PublishedTerms
 
 _REASONS = {
     "pdsl": (

@@ -9,10 +9,10 @@ from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.privacy.vault import Terms
-from sottovoce.privacy.vault.lemmas import loss_constants
-from sottovoce.privacy.vault.terms.chains import ChainTerms
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.mechanisms.lemmas import loss_constants
+from sottovoce.privacy.terms import Terms
+from sottovoce.privacy.terms.chains import ChainTerms
+from sottovoce.privacy.terms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule

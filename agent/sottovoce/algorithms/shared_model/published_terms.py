@@ -5,11 +5,12 @@ import math
 from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
-from sottovoce.privacy.vault import Terms, gaussian_mu
+from sottovoce.privacy.mechanisms.sampling import WithReplacement
+from sottovoce.privacy.terms import Terms
+from sottovoce.privacy.terms.chains import PublishedChainTerms, QChainTerms
+from sottovoce.privacy.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.vault import gaussian_mu
 from sottovoce.privacy.vault.programs.chain_steps import StepSizes
-from sottovoce.privacy.vault.sampling import WithReplacement
-from sottovoce.privacy.vault.terms.chains import PublishedChainTerms, QChainTerms
-from sottovoce.privacy.vault.terms.published import Claim, PublishedTerms
 
 _VISITS = 5
 _STEP = 0.1

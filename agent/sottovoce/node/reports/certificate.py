@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import IdentityError, LedgerError
 from sottovoce.fleet import Identity, verify_device_certificate
 from sottovoce.fleet.framing import frame_fields
+from sottovoce.privacy.ledger.account import Account, audit_account, build_account
 from sottovoce.privacy.vault import Ledger
-from sottovoce.privacy.vault.account import Account, audit_account, build_account
 
 SCHEMA = "sottovoce.privacy-certificate/1"
 _DOMAIN = b"sottovoce/privacy-certificate/v1|"

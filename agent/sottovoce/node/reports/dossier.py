@@ -12,8 +12,8 @@ from typing import Any
 from sottovoce.config import AgentConfig
 from sottovoce.node.own_task import planned_steps
 from sottovoce.node.reports.explain import LedgerTotals, build_explanation, describe_person_promise
+from sottovoce.privacy.ledger.account import audit_account, build_account
 from sottovoce.privacy.vault import Ledger
-from sottovoce.privacy.vault.account import audit_account, build_account
 
 SCHEMA = "sottovoce.dossier/1"
 OPEN = "open: to be answered by the operator of this device"

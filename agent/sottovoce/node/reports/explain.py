@@ -12,9 +12,9 @@ from sottovoce.node.reports.group_epsilon import epsilon_in_separate_releases, e
 from sottovoce.node.statement_preview import preview_statement
 from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.api import PrivacyStatement, Status
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.terms.records import RecordTerms
 from sottovoce.privacy.vault import MIN_DAYS, Budget, RenewalInterval, Spending, read_policy
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
-from sottovoce.privacy.vault.terms.records import RecordTerms
 
 SCHEMA = "sottovoce.privacy-explanation/1"
 

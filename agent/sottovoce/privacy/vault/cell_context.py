@@ -12,6 +12,11 @@ from sottovoce.errors import MessageRefused, TaskRefused
 from sottovoce.privacy.accounting.events import Event, with_units
 from sottovoce.privacy.accounting.units import EVERY, Units
 from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
+from sottovoce.privacy.ledger.budget import StoredRelease
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
+from sottovoce.privacy.mechanisms.clipped_sum import Batches
+from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.secure_sum.masks import unpack_values
 from sottovoce.privacy.secure_sum.steps import (
     Agree,
@@ -28,12 +33,7 @@ from sottovoce.privacy.secure_sum.steps import (
     decode_question,
     encode_step,
 )
-from sottovoce.privacy.vault.budget import StoredRelease
 from sottovoce.privacy.vault.cell_member import CellMember
-from sottovoce.privacy.vault.cell_sum import CellMechanism
-from sottovoce.privacy.vault.clipped_sum import Batches
-from sottovoce.privacy.vault.ledger import Ledger
-from sottovoce.privacy.vault.noise import NoiseSource
 
 _CHARGE = b"sottovoce/cell-charge/v1"
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import MessageRefused
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.secure_sum.masks import check_keys, own_mask, pack_values, pair_mask
 from sottovoce.privacy.secure_sum.opening import commitment
 from sottovoce.privacy.secure_sum.share_tree import (
@@ -52,7 +53,6 @@ from sottovoce.privacy.secure_sum.steps import (
     Unfit,
     Vector,
 )
-from sottovoce.privacy.vault.noise import NoiseSource
 
 B = TypeVar("B", Ready, SurvivorConfirmation)
 SignatureVerifier = Callable[[Statement], None]

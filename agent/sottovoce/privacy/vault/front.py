@@ -3,9 +3,9 @@
 from typing import Protocol
 
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
-from sottovoce.privacy.vault.budget import Spending
-from sottovoce.privacy.vault.chain import LedgerPosition
-from sottovoce.privacy.vault.witnesses import Witness
+from sottovoce.privacy.ledger.budget import Spending
+from sottovoce.privacy.ledger.chain import LedgerPosition
+from sottovoce.privacy.ledger.witnesses import Witness
 
 
 class VaultInterface(Protocol):

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from sottovoce.data import Records, add_identities
 from sottovoce.errors import PrivacyError
-from sottovoce.privacy.vault.ledger import Ledger
-from sottovoce.privacy.vault.record_numbers import EnrolledRecords
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.ledger.record_numbers import EnrolledRecords
 
 SPACE = 2**32
 """Size of the number space under add-remove. Two records share a number by chance with probability 2⁻³² and are then

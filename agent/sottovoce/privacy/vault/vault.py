@@ -20,18 +20,18 @@ from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.privacy.accounting.events import Event, equal_except_units, with_units
 from sottovoce.privacy.accounting.units import EVERY, Units, overlap, union
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
+from sottovoce.privacy.ledger.budget import Spending, StoredRelease
+from sottovoce.privacy.ledger.chain import LedgerPosition
+from sottovoce.privacy.ledger.clocks import DAY, RECORD_INTERVAL
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.ledger.witnesses import Witness
+from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.secure_sum import STATEMENT_BYTES
-from sottovoce.privacy.vault.budget import Spending, StoredRelease
-from sottovoce.privacy.vault.chain import LedgerPosition
-from sottovoce.privacy.vault.clocks import DAY, RECORD_INTERVAL
 from sottovoce.privacy.vault.growing_records import GrowingRecords
-from sottovoce.privacy.vault.ledger import Ledger
-from sottovoce.privacy.vault.noise import NoiseSource
 from sottovoce.privacy.vault.observer import Observer
 from sottovoce.privacy.vault.programs.program import Plan, Program
 from sottovoce.privacy.vault.record_selection import find_positions
 from sottovoce.privacy.vault.release import SealedRelease
-from sottovoce.privacy.vault.witnesses import Witness
 
 if TYPE_CHECKING:  # not needed on devices without a cell
     from sottovoce.privacy.vault.cell_context import CellContext

@@ -8,8 +8,8 @@ from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.kernels.profile import Profile
 from sottovoce.learning.registry import loaded_algorithms
 from sottovoce.privacy.perturbation import scheme
+from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.vault import Budget
-from sottovoce.privacy.vault.terms.means import MeanTerms
 
 from sottovoce_lab.auditor.subject import AUDITED, Subject
 from sottovoce_lab.auditor.targets.cells import SMALL, CellMeans

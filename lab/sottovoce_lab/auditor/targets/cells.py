@@ -18,14 +18,15 @@ from sottovoce.errors import PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import CellQuery, Query, Refused
 from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
 from sottovoce.privacy.secure_sum import steps
 from sottovoce.privacy.secure_sum.masks import centre_values, own_mask, pair_mask, unpack_values
 from sottovoce.privacy.secure_sum.share_tree import ShareTree, share_leaves
 from sottovoce.privacy.secure_sum.shares import Combiner, Shares, open_shares, seal_shares
 from sottovoce.privacy.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_from_offers
-from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.cell_sum import CellMechanism
-from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, Vault
 from typing_extensions import override
 
 from sottovoce_lab.auditor.laws import claimed_mu

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.chains import ChainTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.chains import ChainTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians

@@ -25,8 +25,8 @@ from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import copies
 from sottovoce.learning.learners import Signed
 from sottovoce.privacy.perturbation import LabelledPrivUnit, Scheme
+from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Vault
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.auditor.subject import AUDITED, Floats, ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, Frame, overhear

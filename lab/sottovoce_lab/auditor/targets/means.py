@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.means import MeanTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.kernels.decentralised.clipping import Rule
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.gradients import NormalisedTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import NormalisedTerms
+from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, Vault
 from typing_extensions import override
 
 from sottovoce_lab.auditor.targets.sums import CLIP, GaussianSums

@@ -15,8 +15,9 @@ from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme, scheme
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.records import RecordTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from sottovoce_lab.auditor.laws import LabelAndSphereLaw, Law, MaxNormLaw, SphereLaw
 from sottovoce_lab.auditor.subject import ObservedRun, Observer

@@ -17,8 +17,8 @@ from sottovoce.algorithms.rounds.public import (
 )
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Message
+from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Vault
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.auditor.subject import Floats, ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import Frame, overhear

@@ -11,8 +11,9 @@ from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.gaussian import gaussian_mu
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.published import Claim, PublishedTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from sottovoce_lab.auditor.laws import GaussianLaw
 from sottovoce_lab.auditor.subject import AUDITED, ObservedRun

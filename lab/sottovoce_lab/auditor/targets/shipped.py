@@ -16,11 +16,11 @@ from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.registry import ALGORITHMS
-from sottovoce.privacy.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.privacy.vault.terms.gradients import GradientTerms, NormalisedTerms
-from sottovoce.privacy.vault.terms.means import MeanTerms
-from sottovoce.privacy.vault.terms.records import RecordTerms
-from sottovoce.privacy.vault.terms.walks import WalkTerms
+from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
+from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.terms.means import MeanTerms
+from sottovoce.privacy.terms.records import RecordTerms
+from sottovoce.privacy.terms.walks import WalkTerms
 
 from sottovoce_lab.auditor.subject import Observer, Subject
 from sottovoce_lab.auditor.targets import learners, rounds, shared_model

@@ -12,8 +12,9 @@ from sottovoce.data import Records, add_identities
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.calibration import Neighbouring
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.gradients import GradientTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.gradients import GradientTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.p_values import phi

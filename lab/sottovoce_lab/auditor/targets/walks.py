@@ -10,8 +10,9 @@ from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.kernels.linear import copies, targets
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.privacy.vault.terms.walks import WalkTerms
+from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.walks import WalkTerms
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from sottovoce_lab.auditor.laws import MaxNormLaw
 from sottovoce_lab.auditor.subject import AUDITED, ObservedRun, Observer

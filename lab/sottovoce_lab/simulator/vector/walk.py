@@ -23,7 +23,7 @@ class GradientWalk:
     L1, in each copy. Because all copies have the same |x|, the norm that sums the maximum over copies over all features
     also changes by at most 2. Without `joint`, as in the paper, each copy gets independent noise with scale
     2·copies/ε. With `joint`, the copies get joint noise with scale 2/ε for the latter norm; its distribution is that of
-    sottovoce.privacy.vault.max_norm_laplace, but sampled with floats.
+    sottovoce.privacy.mechanisms.samplers.max_norm_laplace, but sampled with floats.
 
     Args:
         records: each device's records y^(k)x, float64[devices, b, copies, d].

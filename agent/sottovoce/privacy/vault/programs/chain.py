@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault.bounded_point import BoundedPoint
-from sottovoce.privacy.vault.lemmas import MAX_WEIGHT
+from sottovoce.privacy.mechanisms.bounded_point import BoundedPoint
+from sottovoce.privacy.mechanisms.lemmas import MAX_WEIGHT
+from sottovoce.privacy.mechanisms.unproved_point import UnprovedPoint
 from sottovoce.privacy.vault.programs.chain_steps import ChainSteps
 from sottovoce.privacy.vault.programs.program import Plan
-from sottovoce.privacy.vault.unproved_point import UnprovedPoint
 
 
 @dataclass(slots=True)

@@ -22,10 +22,10 @@ from sottovoce.kernels.decentralised.clipping import Rule, normalise
 from sottovoce.privacy.accounting.events import Event, UnprovedRelease, with_units
 from sottovoce.privacy.accounting.units import EVERY, Units
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault.clipped_sum import CLIPS, Batches, ClippedSum
+from sottovoce.privacy.mechanisms.clipped_sum import CLIPS, Batches, ClippedSum
+from sottovoce.privacy.mechanisms.published_gaussian import PublishedGaussian
+from sottovoce.privacy.mechanisms.sampling import Sampling
 from sottovoce.privacy.vault.programs.program import Plan
-from sottovoce.privacy.vault.published_gaussian import PublishedGaussian
-from sottovoce.privacy.vault.sampling import Sampling
 
 
 @dataclass(frozen=True, slots=True)

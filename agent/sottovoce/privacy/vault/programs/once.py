@@ -12,9 +12,9 @@ from sottovoce.data import Records
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.accounting.events import RecordReleased
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault.clipped_sum import Batches, ClippedSum
+from sottovoce.privacy.mechanisms.clipped_sum import Batches, ClippedSum
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
 from sottovoce.privacy.vault.programs.program import Plan
-from sottovoce.privacy.vault.record_mechanism import RecordMechanism
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Generic, Protocol, TypeVar
 from sottovoce.data import Records
 from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault.mechanism import Mechanism
-from sottovoce.privacy.vault.sampling import Sampling
+from sottovoce.privacy.mechanisms.mechanism import Mechanism
+from sottovoce.privacy.mechanisms.sampling import Sampling
 
 Raw = TypeVar("Raw")
 

@@ -15,9 +15,9 @@ from sottovoce.kernels.decentralised.controller import GLOBAL, LOCAL, Controller
 from sottovoce.privacy.accounting.events import UnprovedRelease
 from sottovoce.privacy.accounting.units import Units, union
 from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.mechanisms.unproved_point import PublicDecision, UnprovedPoint
 from sottovoce.privacy.vault.programs.chain_steps import ChainSteps
 from sottovoce.privacy.vault.programs.program import Plan
-from sottovoce.privacy.vault.unproved_point import PublicDecision, UnprovedPoint
 
 Floats = NDArray[np.float64]
 

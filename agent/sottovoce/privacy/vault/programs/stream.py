@@ -17,8 +17,8 @@ from sottovoce.data import Records
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.mechanisms.stream_sum import LaggedTotal, StreamSum
 from sottovoce.privacy.vault.programs.program import Plan
-from sottovoce.privacy.vault.stream_sum import LaggedTotal, StreamSum
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from sottovoce.data import Records
 from sottovoce.kernels.gossip_rules import Slope, descents
 from sottovoce.kernels.linear import targets
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.vault.clipped_sum import Batches
+from sottovoce.privacy.mechanisms.clipped_sum import Batches
+from sottovoce.privacy.mechanisms.pure_sum import PureSum
 from sottovoce.privacy.vault.programs.program import Plan
-from sottovoce.privacy.vault.pure_sum import PureSum
 
 _BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, which fits in the cache
 

@@ -1,0 +1,1 @@
+"""A vault in a process of its own: the protocol on its Unix socket, its server and its client."""

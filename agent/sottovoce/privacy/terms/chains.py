@@ -1,0 +1,251 @@
+"""Terms for chains of steps without replacement (Jin, He & Dai 2023).
+
+Either the period is public, or a deep Q-network chooses where each chain ends. The latter is `without-replacement` as
+published, and is charged as infinite.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.data import Records
+from sottovoce.errors import DataError, InternalError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.privacy.accounting.events import Event
+from sottovoce.privacy.accounting.units import EVERY
+from sottovoce.privacy.api import PrivacyStatement, Status
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.mechanisms.bounded_point import BoundedPoint, calibrate_point
+from sottovoce.privacy.mechanisms.lemmas import chain_sensitivity, loss_constants, rounding_distance
+from sottovoce.privacy.mechanisms.noise import NoiseSource
+from sottovoce.privacy.mechanisms.unproved_point import UnprovedPoint
+from sottovoce.privacy.terms.base import check_unit, unit_records
+from sottovoce.privacy.terms.guarantee import THREAT_MODEL, no_guarantee
+from sottovoce.privacy.terms.published import Claim
+from sottovoce.privacy.vault.numbering import enrol_records
+from sottovoce.privacy.vault.programs.chain import Chain
+from sottovoce.privacy.vault.programs.chain_steps import ChainSteps, StepSizes
+from sottovoce.privacy.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTerms:
+    """Public terms for a learner that uses chains without replacement.
+
+    Attributes:
+        learner: the learner's name.
+        step_size: η; with a regulariser, the upper limit η in the step sizes min(η, 1/(aγt)).
+        batch: b, number of records in a step.
+        period: R, number of steps in a chain; the result of the last one is released.
+        passes: number of passes over the records.
+        regularisation: λ = γ; if above 0, models are projected onto the ball with this `radius`.
+        slope: a.
+        radius: radius of that ball; a chain may start from any weights in it.
+    """
+
+    learner: str
+    step_size: float
+    batch: int
+    period: int
+    passes: int
+    regularisation: float = 0.0
+    slope: float = 0.5
+    radius: float = 2.0**11
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context. If no ε is set, the lemma's conditions are not needed and not checked."""
+        if kernel is None:
+            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
+        budget = ledger.budget
+        check_unit(self.learner, budget)
+        mechanism = self._mechanism(budget, kernel, records.features.shape[1])
+        sizes = StepSizes(self.step_size, self.slope, self.regularisation)
+        steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
+        enrolled = enrol_records(
+            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, self.period)
+        )
+        program = Chain(steps, (mechanism,), self.period, self.passes, len(enrolled))
+        lifetime: dict[Event, int] = (
+            {mechanism.event(EVERY): self.passes} if isinstance(mechanism, BoundedPoint) else {}
+        )
+        return VaultContext(enrolled, program, ledger, noise, chain_guarantee(budget, mechanism, self.passes), lifetime)
+
+    def _mechanism(self, budget: Budget, kernel: Kernel, features: int) -> BoundedPoint | UnprovedPoint:
+        if budget.epsilon is None:
+            return UnprovedPoint(kernel.size, 0.0, "none")
+        loss = loss_constants(kernel)
+        distance = chain_sensitivity(
+            loss.with_regulariser(self.regularisation),
+            step_size=self.step_size,
+            batch=self.batch,
+            steps=self.period,
+            neighbouring=budget.neighbouring,
+        )
+        rounding = rounding_distance(
+            features=features,
+            classes=kernel.size // features,
+            step_size=self.step_size,
+            batch=self.batch,
+            steps=self.period,
+            loss=loss,
+            is_regularised=self.regularisation > 0,
+        )
+        return calibrate_point(
+            distance=distance + rounding,
+            size=kernel.size,
+            releases=self.passes,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedChainTerms:
+    """Public terms for chains exactly as in the paper, with the paper's noise, charged as infinite.
+
+    Attributes:
+        learner: the learner's name.
+        claim: the paper's claim.
+        sizes: step sizes as printed; models are not projected.
+        batch: b, the batch size.
+        period: R; 1 for DP-Fully collaborative.
+        passes: number of passes over the records.
+        multiplier: s / Δ₂, where Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L, the Lipschitz constant of the loss.
+    """
+
+    learner: str
+    claim: Claim
+    sizes: StepSizes
+    batch: int
+    period: int
+    passes: int
+    multiplier: float
+    lipschitz: float
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        if kernel is None:
+            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
+        check_no_promise(self.learner, ledger.budget)
+        steps = ChainSteps(kernel, self.sizes, self.batch)
+        enrolled = enrol_records(
+            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, self.period)
+        )
+        slots = max(1, self.passes * (len(enrolled) // (self.batch * self.period)))
+        mechanisms = tuple(
+            UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
+        )
+        program = Chain(steps, mechanisms, self.period, self.passes, len(enrolled))
+        return VaultContext(enrolled, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
+
+    def deviation(self, first: int) -> float:
+        """Return the noise scale s for a chain whose first (and largest) step is the device's step number `first`.
+
+        Steps are numbered from 1.
+        """
+        return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
+
+
+def check_no_promise(learner: str, budget: Budget) -> None:
+    """Check that the budget does not promise an ε, because chains exactly as in the paper have none.
+
+    Raises:
+        PrivacyError: if the budget promises an ε.
+    """
+    if budget.epsilon is not None:
+        raise PrivacyError(
+            f"learner `{learner}` with fidelity = paper does not have a proved ε, so it cannot promise one; use "
+            "fidelity = sound"
+        )
+
+
+def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], None]:
+    """Return a check that there are enough records for at least one chain; zero records are allowed.
+
+    Returns:
+        A function that raises DataError if there are too few records.
+    """
+
+    def check(count: int) -> None:
+        if 0 < count < batch * period:
+            raise DataError(
+                f"learner `{learner}`: {count} records are too few for a chain of {period} batches of {batch}; "
+                "use smaller batches or a shorter period"
+            )
+
+    return check
+
+
+def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, passes: int) -> PrivacyStatement:
+    """Return the guarantee for all chains of steps without replacement, over all passes."""
+    if not isinstance(mechanism, BoundedPoint):
+        return no_guarantee(budget, "the exact results of chains of steps")
+    extent = "one pass" if passes == 1 else f"{passes} passes"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
+            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on the result of a chain of steps"
+        ),
+        composition=f"each record is in one release per pass, {extent}; Gaussian closed form, parallel within a pass",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; the number of records is public",
+        status=Status.PROVED,
+        reason="docs/decisions/0016-chains.md (Jin, He & Dai 2023, Lemma 4, at a public period)",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class QChainTerms:
+    """Public terms for the learner that follows the paper exactly.
+
+    Attributes:
+        learner: the learner's name.
+        claim: the paper's claim.
+        sizes: step sizes as printed; models are not projected.
+        batch: b, the batch size.
+        passes: number of passes over the records.
+        multiplier: s / Δ₂, where Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L, the Lipschitz constant of the loss.
+        exploration_steps: number of decisions over which exploration decreases from 1 to 0.1; the paper's n/(2Mb).
+    """
+
+    learner: str
+    claim: Claim
+    sizes: StepSizes
+    batch: int
+    passes: int
+    multiplier: float
+    lipschitz: float
+    exploration_steps: int
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context. One controller decides for all binary models together, using the vault's randomness."""
+        if kernel is None:
+            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
+        # Imported here because numpy.random requires 7 MiB, and no other learner has a controller.
+        from sottovoce.kernels.decentralised.controller import Controller, Terms
+        from sottovoce.privacy.vault.programs.q_chain import QChain
+
+        check_no_promise(self.learner, ledger.budget)
+        enrolled = enrol_records(
+            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1)
+        )
+        generator = np.random.default_rng(noise.random_words(4))
+        program = QChain(
+            steps=ChainSteps(kernel, self.sizes, self.batch),
+            controller=Controller.new(Terms(kernel.size + 1, self.exploration_steps), generator),
+            generator=generator,
+            deviations=self.multiplier * 2 * self.lipschitz / self.batch,
+            passes=self.passes,
+            count=len(enrolled),
+            name=self.learner,
+        )
+        statement = self.claim.statement(ledger.budget, self.multiplier > 0)
+        return VaultContext(enrolled, program, ledger, noise, statement)

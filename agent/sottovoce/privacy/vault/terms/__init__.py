@@ -1,1 +1,0 @@
-"""Terms between each kind of learner and its vault, in one module per kind."""
