@@ -24,7 +24,7 @@ from sottovoce.node.fleet_tasks import load_task, propose, store_task
 from sottovoce.node.gossip.revocation_store import NAME, read_list, revoke, store_key_changes, store_revocation_list
 from sottovoce.node.rotation import rotate, rotate_with_spare
 
-from tests.unit.agent.test_agent_revocation import Node
+from tests.unit.node.test_agent_revocation import Node
 
 MONTH = 30 * 86_400
 TABLES: dict[str, dict[str, Any]] = {"task": {"name": "digits"}, "data": {"features": 64}}

@@ -12,8 +12,8 @@ from sottovoce.node.core import Core
 from sottovoce.node.links import NewestMessage
 
 from tests.support.messages import as_push_sum_share
-from tests.unit.agent_core.test_core import Store, get_durable_fields, get_transmissions, share
 from tests.unit.learners.support import push_sum, state
+from tests.unit.node_core.test_core import Store, get_durable_fields, get_transmissions, share
 
 Made = tuple[Core, Store]
 
