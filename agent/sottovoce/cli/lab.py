@@ -8,10 +8,7 @@ from typing import Any, NoReturn
 import typer
 
 from sottovoce.errors import UsageError
-
-PACKAGE = "sottovoce_lab"
-INSTALL = "pip install 'sottovoce[all]'"
-"""Shell command that installs the workstation commands and all their dependencies."""
+from sottovoce.plugins.lab import INSTALL, PACKAGE
 
 
 def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") -> None:

@@ -31,13 +31,13 @@ _PRELOADED = (
     "encodings.idna",
     "sottovoce.node.endurance",
     "sottovoce.algorithms.push_sum.parts",
-    "sottovoce.algorithms.push_sum.published_terms",
+    "sottovoce_lab.published.push_sum",
     "sottovoce.data.npz",
     "sottovoce.net.transports.grpc",
-    "sottovoce.privacy.mechanisms.published_gaussian",
+    "sottovoce_lab.published.gaussian",
     "sottovoce.privacy.vault.numbering",
     "sottovoce.privacy.terms.gradients",
-    "sottovoce.privacy.terms.published",
+    "sottovoce_lab.published.terms",
     "sottovoce_lab.testbed.process",
 )
 """Modules that most agents need; the few agents that need others import them after the fork."""

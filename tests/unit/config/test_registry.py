@@ -25,6 +25,10 @@ OTHERWISE_MEANT = {  # files in which an algorithm's name has another meaning
     "sottovoce_lab/simulator/mixing.py": {"push-sum"},  # owner of the weights
     "sottovoce_lab/auditor/targets/__init__.py": {"adad2p"},  # a mechanism
     "sottovoce/learning/registry.py": {DEFAULT},
+    # the papers' own variants have one module for each family
+    "sottovoce_lab/published/push_sum.py": {"adad2p", "clipd2p", "constd2p", "without-replacement"},
+    "sottovoce_lab/published/rounds.py": {"dp-cga", "dp-dpsgd", "dp-net-fleet", "muffliato", "pdsl"},
+    "sottovoce_lab/published/shared_model.py": {"with-replacement"},
     # the vector engine has its own arithmetic for two algorithms
     "sottovoce_lab/cli/simulate.py": {"golf", "gradient-walk"},
     "sottovoce_lab/experiments/settings.py": {"golf", "gradient-walk", "push-sum"},  # the last is a mixing rule

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.push_sum.parts import build_schedule, contributors
-from sottovoce.algorithms.push_sum.published_terms import published_sigma, true_epsilon
 from sottovoce.algorithms.push_sum.step_count import max_steps, step_count
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
-from sottovoce.privacy.terms.published import PublishedTerms
 from sottovoce.privacy.vault import gaussian_mu
+from sottovoce_lab.published.push_sum import published_sigma, true_epsilon
+from sottovoce_lab.published.terms import PublishedTerms
 
 SIZE = 650
 

@@ -13,10 +13,11 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query, Refused, Status
 from sottovoce.privacy.mechanisms.lemmas import SmoothLoss, chain_sensitivity
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.chains import ChainTerms, PublishedChainTerms, QChainTerms
-from sottovoce.privacy.terms.published import Claim
+from sottovoce.privacy.terms.chains import ChainTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault
 from sottovoce.privacy.vault.programs.chain_steps import StepSizes
+from sottovoce_lab.published.chains import PublishedChainTerms, QChainTerms
+from sottovoce_lab.published.terms import Claim
 
 NAME, ETA = "without-replacement", 0.1
 LOCAL, LATEST = np.array([0.5, -0.25]), np.array([0.1, 0.2])

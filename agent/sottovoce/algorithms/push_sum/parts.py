@@ -17,7 +17,7 @@ from sottovoce.algorithms.family import (
     total_mu,
 )
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
-from sottovoce.algorithms.push_sum.published_terms import published_terms
+from sottovoce.algorithms.published import published_terms
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.signal import max_units, signal_and_noise
 from sottovoce.algorithms.push_sum.step_count import (
@@ -92,7 +92,7 @@ def build_parts(config: AgentConfig) -> Family:
         push_sum = PushSum(schedule, initial)  # push-sum mass is anonymous
         return push_sum, PushSumCodec(push_sum)
 
-    terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
+    terms = published_terms("push_sum", config) if learner.fidelity == "paper" else _terms(config)
 
     def signal() -> SignalAndNoise | None:
         return signal_and_noise(config, build_schedule(config, kernel.size), clip_norm(config))

@@ -12,7 +12,7 @@ from sottovoce.algorithms.family import (
     noise_bounded_step,
     settings_of,
 )
-from sottovoce.algorithms.rounds.published_terms import published_terms
+from sottovoce.algorithms.published import published_terms
 from sottovoce.algorithms.rounds.rules import Rule
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
@@ -146,7 +146,7 @@ def _batch(config: AgentConfig) -> tuple[int, int]:
 def _terms(config: AgentConfig, questions: int) -> Terms:
     learner, (batch, total) = settings_of(config, RoundsSettings), _batch(config)
     if learner.fidelity == "paper":
-        return published_terms(config, questions, batch)
+        return published_terms("rounds", config, questions, batch)
     return GradientTerms(
         learner=learner.name,
         releases=max(1, learner.steps * questions),

@@ -4,7 +4,8 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, build_kernel, settings_of
-from sottovoce.algorithms.shared_model.published_terms import published_step_sizes, published_terms, visits
+from sottovoce.algorithms.published import published_terms
+from sottovoce.algorithms.shared_model.published_steps import published_step_sizes, visits
 from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
@@ -43,7 +44,7 @@ def build_parts(config: AgentConfig) -> Family:
         shared = SharedModel(build_schedule(config, kernel), owner, round_to_float32(kernel.initial(INITIAL_SEED)))
         return shared, SharedModelCodec(shared)
 
-    terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, kernel)
+    terms = published_terms("shared_model", config) if learner.fidelity == "paper" else _terms(config, kernel)
     facts = {
         "turns": _global_turns(config),
         "asks": _query_kind(config),

@@ -45,20 +45,3 @@ class UnprovedPoint:
         shift = max(0, sigma.bit_length() - MAX_SIGMA.bit_length() + 1)
         noisy: NDArray[np.int64] = units + (DiscreteGaussianSampler(sigma >> shift, noise).draw(self.size) << shift)
         return noisy
-
-
-@dataclass(frozen=True, slots=True)
-class PublicDecision:
-    """Mechanism that releases one exact integer.
-
-    Attributes:
-        size: 1.
-        exponent: the grid step is 2**exponent.
-    """
-
-    size: int = 1
-    exponent: int = 0
-
-    def apply(self, raw: int, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply."""
-        return np.array([raw], dtype=np.int64)

@@ -1,17 +1,11 @@
-"""Terms for chains of steps without replacement (Jin, He & Dai 2023).
-
-Either the period is public, or a deep Q-network chooses where each chain ends. The latter is `without-replacement` as
-published, and is charged as infinite.
-"""
+"""Terms for chains of steps without replacement, with a public period (Jin, He & Dai 2023)."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from sottovoce.data import Records
-from sottovoce.errors import DataError, InternalError, PrivacyError
+from sottovoce.errors import DataError, InternalError
 from sottovoce.kernels import Kernel
 from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.accounting.units import EVERY
@@ -24,7 +18,6 @@ from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.mechanisms.unproved_point import UnprovedPoint
 from sottovoce.privacy.terms.base import check_unit, unit_records
 from sottovoce.privacy.terms.guarantee import THREAT_MODEL, no_guarantee
-from sottovoce.privacy.terms.published import Claim
 from sottovoce.privacy.vault.numbering import enrol_records
 from sottovoce.privacy.vault.programs.chain import Chain
 from sottovoce.privacy.vault.programs.chain_steps import ChainSteps, StepSizes
@@ -102,67 +95,6 @@ class ChainTerms:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedChainTerms:
-    """Public terms for chains exactly as in the paper, with the paper's noise, charged as infinite.
-
-    Attributes:
-        learner: the learner's name.
-        claim: the paper's claim.
-        sizes: step sizes as printed; models are not projected.
-        batch: b, the batch size.
-        period: R; 1 for DP-Fully collaborative.
-        passes: number of passes over the records.
-        multiplier: s / Δ₂, where Δ₂ = max 2ηL/b over a chain; 0 for no noise.
-        lipschitz: L, the Lipschitz constant of the loss.
-    """
-
-    learner: str
-    claim: Claim
-    sizes: StepSizes
-    batch: int
-    period: int
-    passes: int
-    multiplier: float
-    lipschitz: float
-
-    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """See Terms.context."""
-        if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
-        check_no_promise(self.learner, ledger.budget)
-        steps = ChainSteps(kernel, self.sizes, self.batch)
-        enrolled = enrol_records(
-            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, self.period)
-        )
-        slots = max(1, self.passes * (len(enrolled) // (self.batch * self.period)))
-        mechanisms = tuple(
-            UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
-        )
-        program = Chain(steps, mechanisms, self.period, self.passes, len(enrolled))
-        return VaultContext(enrolled, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
-
-    def deviation(self, first: int) -> float:
-        """Return the noise scale s for a chain whose first (and largest) step is the device's step number `first`.
-
-        Steps are numbered from 1.
-        """
-        return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
-
-
-def check_no_promise(learner: str, budget: Budget) -> None:
-    """Check that the budget does not promise an ε, because chains exactly as in the paper have none.
-
-    Raises:
-        PrivacyError: if the budget promises an ε.
-    """
-    if budget.epsilon is not None:
-        raise PrivacyError(
-            f"learner `{learner}` with fidelity = paper does not have a proved ε, so it cannot promise one; use "
-            "fidelity = sound"
-        )
-
-
 def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], None]:
     """Return a check that there are enough records for at least one chain; zero records are allowed.
 
@@ -199,53 +131,3 @@ def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, pas
         status=Status.PROVED,
         reason="docs/decisions/0016-chains.md (Jin, He & Dai 2023, Lemma 4, at a public period)",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class QChainTerms:
-    """Public terms for the learner that follows the paper exactly.
-
-    Attributes:
-        learner: the learner's name.
-        claim: the paper's claim.
-        sizes: step sizes as printed; models are not projected.
-        batch: b, the batch size.
-        passes: number of passes over the records.
-        multiplier: s / Δ₂, where Δ₂ = max 2ηL/b over a chain; 0 for no noise.
-        lipschitz: L, the Lipschitz constant of the loss.
-        exploration_steps: number of decisions over which exploration decreases from 1 to 0.1; the paper's n/(2Mb).
-    """
-
-    learner: str
-    claim: Claim
-    sizes: StepSizes
-    batch: int
-    passes: int
-    multiplier: float
-    lipschitz: float
-    exploration_steps: int
-
-    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """See Terms.context. One controller decides for all binary models together, using the vault's randomness."""
-        if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
-        # Imported here because numpy.random requires 7 MiB, and no other learner has a controller.
-        from sottovoce.kernels.decentralised.controller import Controller, Terms
-        from sottovoce.privacy.vault.programs.q_chain import QChain
-
-        check_no_promise(self.learner, ledger.budget)
-        enrolled = enrol_records(
-            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1)
-        )
-        generator = np.random.default_rng(noise.random_words(4))
-        program = QChain(
-            steps=ChainSteps(kernel, self.sizes, self.batch),
-            controller=Controller.new(Terms(kernel.size + 1, self.exploration_steps), generator),
-            generator=generator,
-            deviations=self.multiplier * 2 * self.lipschitz / self.batch,
-            passes=self.passes,
-            count=len(enrolled),
-            name=self.learner,
-        )
-        statement = self.claim.statement(ledger.budget, self.multiplier > 0)
-        return VaultContext(enrolled, program, ledger, noise, statement)

@@ -12,12 +12,12 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.gaussian import gaussian_mu
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.published import Claim, PublishedTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
 from sottovoce_lab.auditor.laws import GaussianLaw
 from sottovoce_lab.auditor.subject import AUDITED, ObservedRun
 from sottovoce_lab.auditor.targets.vault_observer import ask_vault
+from sottovoce_lab.published.terms import Claim, PublishedTerms
 
 Floats = NDArray[np.float64]
 _FEATURES = 2048

@@ -5,8 +5,7 @@ vault draws and keeps secret, or a block of record numbers (privacy/vault/number
 release per pass.
 
 Under a moving threshold, sums are in units of the threshold, which is public and part of the query. For any threshold
-and gradient, the norm of a unit's row is at most 1, because the mechanism clips again at 1, exactly, on its grid. Batch
-gradients for reproducing papers exactly are charged as infinite.
+and gradient, the norm of a unit's row is at most 1, because the mechanism clips again at 1, exactly, on its grid.
 """
 
 import math
@@ -19,11 +18,10 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel, per_example_gradients
 from sottovoce.kernels.decentralised.clipping import Rule, normalise
-from sottovoce.privacy.accounting.events import Event, UnprovedRelease, with_units
+from sottovoce.privacy.accounting.events import Event, with_units
 from sottovoce.privacy.accounting.units import EVERY, Units
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.mechanisms.clipped_sum import CLIPS, Batches, ClippedSum
-from sottovoce.privacy.mechanisms.published_gaussian import PublishedGaussian
 from sottovoce.privacy.mechanisms.sampling import Sampling
 from sottovoce.privacy.vault.programs.program import Plan
 
@@ -153,36 +151,3 @@ class NormalisedSum:
 
 def _model_query(query: Query) -> Query:
     return replace(query, point=query.point[:-1])
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedSum:
-    """Program for `gradient` queries: the gradients of a batch at a point.
-
-    Attributes:
-        kernel: the model.
-        mechanism: clip and noise of every release.
-        name: the name under which a release is charged.
-        sampling: how a batch is sampled; None for all records.
-    """
-
-    kernel: Kernel
-    mechanism: PublishedGaussian
-    name: str
-    sampling: Sampling | None
-
-    def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """Return a plan if the point is finite and has the model's size."""
-        if query.kind != "gradient" or query.point.shape != (self.kernel.size,) or not np.isfinite(query.point).all():
-            return Refused(query.id, "query", "the vault's program does not support this query")
-        return Plan(UnprovedRelease(self.name), self.mechanism, sampling=self.sampling)
-
-    def compute(self, query: Query, records: Records) -> Batches:
-        """Return an iterator over gradient rows, in batches of about a megabyte.
-
-        If the kernel computes sums in a graph and examples are not clipped, the only row is the sum of all gradients.
-        """
-        if self.kernel.sum_error is not None and not self.mechanism.clips_examples:
-            total = self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, math.inf)
-            return iter([total[np.newaxis]])
-        return per_example_gradients(self.kernel, query.point, records.features, records.labels)

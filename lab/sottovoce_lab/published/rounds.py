@@ -11,7 +11,8 @@ from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.mechanisms.sampling import FixedSize
-from sottovoce.privacy.terms.published import Claim, PublishedTerms
+
+from sottovoce_lab.published.terms import Claim, PublishedTerms
 
 _REASONS = {
     "pdsl": (

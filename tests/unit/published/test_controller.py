@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.decentralised.controller import GLOBAL, LOCAL, Controller, TargetStep, Terms
+from sottovoce_lab.published.controller import GLOBAL, LOCAL, Controller, TargetStep, Terms
 
 Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.decentralised.controller import Adam, QNetwork
+from sottovoce_lab.published.controller import Adam, QNetwork
 
 
 def make_network(seed: int = 0, state_size: int = 3, hidden: int = 5) -> QNetwork:

@@ -11,7 +11,8 @@ from sottovoce.errors import ConfigError
 from sottovoce.privacy.accounting.gaussian import MAX_EPSILON
 from sottovoce.privacy.accounting.sampled import SampledGaussian, sampled_epsilon
 from sottovoce.privacy.mechanisms.sampling import FixedSize
-from sottovoce.privacy.terms.published import Claim, PublishedTerms
+
+from sottovoce_lab.published.terms import Claim, PublishedTerms
 
 _UNITS = 2**20
 _NOISE = {

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.privacy.mechanisms.clipped_sum import Batches
 from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler

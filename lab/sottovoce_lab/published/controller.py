@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.errors import ConfigError
 
 ACTIONS = 2

@@ -7,14 +7,14 @@ from sottovoce.data import Records
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.privacy.api import PrivacyStatement, Status
-from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.privacy.mechanisms.noise import NoiseSource
-from sottovoce.privacy.mechanisms.published_gaussian import PublishedGaussian
 from sottovoce.privacy.mechanisms.sampling import Sampling
 from sottovoce.privacy.terms.base import unit_records
-from sottovoce.privacy.vault.programs.gradient import PublishedSum
+from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce.privacy.vault.vault import VaultContext
+
+from sottovoce_lab.published.batch_gradient import PublishedSum
+from sottovoce_lab.published.gaussian import PublishedGaussian
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,24 @@ class PublishedTerms:
         if kernel is None:
             raise InternalError("the gradient vault was built without a kernel: this is a bug; please report it")
         budget = ledger.budget
-        if budget.epsilon is not None:
-            raise PrivacyError(
-                f"learner `{self.learner}` with fidelity = paper does not have a proved ε, so it cannot promise "
-                "one; use fidelity = sound"
-            )
+        check_no_promise(self.learner, budget)
         mechanism = PublishedGaussian(
             kernel.size, self.batch, self.clip, self.clip_target, self.sigma, self.has_relative_noise
         )
         program = PublishedSum(kernel, mechanism, self.learner, self.sampling)
         return VaultContext(
             unit_records(records, "record"), program, ledger, noise, self.claim.statement(budget, self.sigma > 0)
+        )
+
+
+def check_no_promise(learner: str, budget: Budget) -> None:
+    """Check that the budget does not promise an ε, because a variant exactly as in its paper has none.
+
+    Raises:
+        PrivacyError: if the budget promises an ε.
+    """
+    if budget.epsilon is not None:
+        raise PrivacyError(
+            f"learner `{learner}` with fidelity = paper does not have a proved ε, so it cannot promise one; use "
+            "fidelity = sound"
         )

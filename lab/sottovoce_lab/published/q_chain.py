@@ -9,19 +9,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.data import Records
-from sottovoce.kernels.decentralised.controller import GLOBAL, LOCAL, Controller, TargetStep
 from sottovoce.privacy.accounting.events import UnprovedRelease
 from sottovoce.privacy.accounting.units import Units, union
 from sottovoce.privacy.api import Query, Refused
-from sottovoce.privacy.mechanisms.unproved_point import PublicDecision, UnprovedPoint
+from sottovoce.privacy.mechanisms.noise import NoiseSource
+from sottovoce.privacy.mechanisms.unproved_point import UnprovedPoint
 from sottovoce.privacy.vault.programs.chain_steps import ChainSteps
 from sottovoce.privacy.vault.programs.program import Plan
+
+from sottovoce_lab.published.controller import GLOBAL, LOCAL, Controller, TargetStep
 
 Floats = NDArray[np.float64]
 
 _MAX_TRACED_INPUTS = 100  # a trace shows a Q-network's parameters only if the network has at most this many inputs
+
+
+@dataclass(frozen=True, slots=True)
+class PublicDecision:
+    """Mechanism that releases one exact integer.
+
+    Attributes:
+        size: 1.
+        exponent: the grid step is 2**exponent.
+    """
+
+    size: int = 1
+    exponent: int = 0
+
+    def apply(self, raw: int, noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply."""
+        return np.array([raw], dtype=np.int64)
 
 
 @dataclass(slots=True)

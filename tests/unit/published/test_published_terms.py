@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import config_from_tables
-from sottovoce.privacy.terms.chains import PublishedChainTerms, QChainTerms
-from sottovoce.privacy.terms.published import PublishedTerms
+from sottovoce.errors import ConfigError
+from sottovoce_lab.published.chains import PublishedChainTerms, QChainTerms
+from sottovoce_lab.published.terms import PublishedTerms
 
 _EPSILON, _DELTA = 0.5, 1e-5
 
@@ -82,3 +83,11 @@ def test_with_replacement_charges_five_visits_and_is_refuted() -> None:
     assert terms.sigma == pytest.approx(2 / 20 * math.sqrt(2 * math.log(6.25 / _DELTA)) / (_EPSILON / 5))
     assert terms.claim.is_refuted
     assert "i.i.d. draws select some record 15 times" in terms.claim.reason
+
+
+@pytest.mark.parametrize("learner", ["adad2p", "pdsl", "without-replacement"])
+def test_a_device_without_the_lab_refuses_a_variant_as_published(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.algorithms.published.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=f'"paper" variant of {learner} .*sottovoce-lab.*remove the key, or run pip'):
+        _terms({"name": learner})
+    assert _terms({"name": learner, "fidelity": "sound"}).learner == learner

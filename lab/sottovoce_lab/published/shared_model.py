@@ -3,18 +3,15 @@
 import math
 
 from sottovoce.algorithms.family import settings_of
+from sottovoce.algorithms.shared_model.published_steps import VISITS, published_step_sizes
 from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.privacy.mechanisms.sampling import WithReplacement
 from sottovoce.privacy.terms import Terms
-from sottovoce.privacy.terms.chains import PublishedChainTerms, QChainTerms
-from sottovoce.privacy.terms.published import Claim, PublishedTerms
 from sottovoce.privacy.vault import gaussian_mu
-from sottovoce.privacy.vault.programs.chain_steps import StepSizes
 
-_VISITS = 5
-_STEP = 0.1
-_MIN_EXPLORATION = 0.1
+from sottovoce_lab.published.chains import PublishedChainTerms, QChainTerms
+from sottovoce_lab.published.terms import Claim, PublishedTerms
 
 _ACTIONS_REASON = (
     "refuted: the actions are chosen from noise-free losses, and everyone sees them. A Q-network that thresholds the "
@@ -40,22 +37,6 @@ _REPLACEMENT_REASON = (
     "i.i.d. draws select some record 15 times where 5 are accounted for, which triples ε. With amplification by "
     "sampling, the noise is 23 to 29 times too large: the true ε is near 0.03; docs/explanation/shared-model.md"
 )
-
-
-def published_step_sizes(config: AgentConfig, slope: float) -> StepSizes:
-    """Return η_t as printed: 0.1; with a regulariser 1/(aγt), capped at a configured η; with replacement 1/√t."""
-    learner = settings_of(config, SharedModelSettings)
-    if learner.name == "with-replacement":
-        return StepSizes(learner.step_size or 1.0)
-    if not learner.regularisation:
-        return StepSizes(learner.step_size or _STEP)
-    exploring = _MIN_EXPLORATION / 2
-    return StepSizes(learner.step_size, exploring if learner.control[0] == "deep-q" else slope, learner.regularisation)
-
-
-def visits(records: int, batch: int) -> int:
-    """Return the number of turns in which sampling with replacement draws five times as many records as there are."""
-    return max(1, -(-_VISITS * records // batch))
 
 
 def published_terms(config: AgentConfig) -> Terms:
@@ -112,7 +93,7 @@ def _lipschitz(config: AgentConfig) -> float:
 
 
 def _replacement_terms(config: AgentConfig, batch: int) -> Terms:
-    epsilon, delta = config.privacy.epsilon / _VISITS, config.privacy.delta / _VISITS
+    epsilon, delta = config.privacy.epsilon / VISITS, config.privacy.delta / VISITS
     sensitivity = 2 * _lipschitz(config) / batch
     return PublishedTerms(
         learner=config.learner.name,

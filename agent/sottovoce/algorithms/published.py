@@ -1,0 +1,29 @@
+"""Terms of the variants exactly as in the papers, which the package sottovoce-lab contains."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import cast
+
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError
+from sottovoce.plugins.lab import INSTALL, PACKAGE
+from sottovoce.privacy.terms import Terms
+
+
+def published_terms(family: str, config: AgentConfig, *arguments: int) -> Terms:
+    """Return the terms of a learner with `fidelity = "paper"`.
+
+    Args:
+        family: the family's module in the lab's package `published`.
+        config: the device's configuration.
+        arguments: further arguments of that module's `published_terms`.
+
+    Raises:
+        ConfigError: if the lab is not installed.
+    """
+    if find_spec(PACKAGE) is None:
+        raise ConfigError(
+            f'learner.fidelity: the "paper" variant of {config.learner.name} has no proved guarantee and is part of '
+            f"the package sottovoce-lab for workstations, which is not installed here; remove the key, or run {INSTALL}"
+        )
+    return cast(Terms, import_module(f"{PACKAGE}.published.{family}").published_terms(config, *arguments))
