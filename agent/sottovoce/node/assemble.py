@@ -22,6 +22,7 @@ from sottovoce.learning.learners import Message
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import decode, encode, read_payload, read_task_digest, seal
 from sottovoce.node.adaptive_interval import AdaptiveInterval
+from sottovoce.node.collaborators import Gossip, Learning, Network, Watches
 from sottovoce.node.core import Core
 from sottovoce.node.day_watch import DayWatch
 from sottovoce.node.discovery import Discovery, make_sources
@@ -155,28 +156,28 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
         trust=trust, state=config.agent.state, messenger=messenger, epoch=epoch, activate_task=session.activate_task
     )
     tasks = Tasks(task, messenger, fleet_tasks)
+    gossip = Gossip(
+        heads=_make_head_gossip(config, identity, vault, messenger),
+        revocations=revocations,
+        tasks=tasks,
+        roll_call=RollCall(messenger, tasks),
+        sampling=_make_peer_sampling(
+            config, trust, transport, counters, boots, incarnation, multi_transport.transports
+        ),
+    )
+    static_peers = peers if config.membership.sampling == "static" else []
     agent = Agent(
         config=config,
         trust=trust,
-        core=core,
-        store=store,
+        learning=Learning(core, store, book),
         vault=vault,
-        transport=transport,
-        peers=peers if config.membership.sampling == "static" else [],
-        counters=counters,
-        seal=seal_message,
-        head_gossip=_make_head_gossip(config, identity, vault, messenger),
-        revocations=revocations,
-        renewal=_make_renewal(config, trust, revocations, fleet_tasks, waits),
-        quota=quota,
-        tasks=tasks,
-        roll_call=RollCall(messenger, tasks),
-        book=book,
-        peer_sampling=_make_peer_sampling(
-            config, trust, transport, counters, boots, incarnation, multi_transport.transports
+        network=Network(transport, static_peers, seal_message, counters, quota),
+        gossip=gossip,
+        watches=Watches(
+            renewal=_make_renewal(config, trust, revocations, fleet_tasks, waits),
+            days=_make_day_watch(config, variant.clock, waits),
         ),
         waits=waits,
-        day_watch=_make_day_watch(config, variant.clock, waits),
     )
     multi_transport.on_peer_reachable = _make_reachability_handler(agent)
     return agent

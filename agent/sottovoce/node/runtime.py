@@ -9,7 +9,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,39 +20,30 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.fleet import Identity, Trust, peer_dns_name
 from sottovoce.learning.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
-from sottovoce.net.transports import Peer, Transport
+from sottovoce.net.transports import Peer
 from sottovoce.net.wire import read_task_digest
 from sottovoce.node import timers
+from sottovoce.node.collaborators import Gossip, Learning, Network, Watches
 from sottovoce.node.control import ControlServer
-from sottovoce.node.core import Action, Core, Transmit
-from sottovoce.node.day_watch import DayWatch
+from sottovoce.node.core import Action, Transmit
 from sottovoce.node.departure import LEAVE_SECONDS, Departure
-from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
-from sottovoce.node.gossip.peer_sampling import AgentHooks, PeerSampler
-from sottovoce.node.gossip.revocation_gossip import RevocationGossip
+from sottovoce.node.gossip.peer_sampling import AgentHooks
 from sottovoce.node.heap import release_free_memory
 from sottovoce.node.inbox import Inbox
 from sottovoce.node.link import Link, LinkTable
 from sottovoce.node.links import Outgoing
 from sottovoce.node.notify import notify_while_running
-from sottovoce.node.quota import Quota
 from sottovoce.node.reception import Reception
-from sottovoce.node.renewal import Renewal
-from sottovoce.node.roll_call import RollCall
-from sottovoce.node.sqlite_store import SqliteStore
 from sottovoce.node.status import build_status
-from sottovoce.node.tasks import ANOTHER_TASK, Tasks
+from sottovoce.node.tasks import ANOTHER_TASK
 from sottovoce.node.timers import Timers
 from sottovoce.node.vault_queries import VaultQueries
 from sottovoce.node.wait_status import Waits
 from sottovoce.node.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
-from sottovoce.ops import Counters, RateLimitedLog
+from sottovoce.ops import RateLimitedLog
 from sottovoce.ops.machine import written_bytes
 from sottovoce.privacy.api import CellQuery, Query
 from sottovoce.privacy.vault import Spending, VaultInterface
-
-if TYPE_CHECKING:  # imported late: only learners that use published records have a book
-    from sottovoce.node.record_book import RecordStore
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
@@ -72,52 +63,35 @@ class Agent:
         *,
         config: AgentConfig,
         trust: Trust,
-        core: Core,
-        store: SqliteStore,
+        learning: Learning,
         vault: VaultInterface,
-        transport: Transport,
-        peers: list[Peer],
-        counters: Counters,
-        seal: Callable[[str, str, bytes], bytes],
-        head_gossip: LedgerHeadGossip,
-        revocations: RevocationGossip,
-        renewal: Renewal,
-        quota: Quota,
-        tasks: Tasks,
-        roll_call: RollCall,
-        book: "RecordStore | None" = None,
-        peer_sampling: PeerSampler | None = None,
-        waits: Waits | None = None,
-        day_watch: DayWatch | None = None,
+        network: Network,
+        gossip: Gossip,
+        watches: Watches,
+        waits: Waits,
     ) -> None:
         self.config = config
         self.trust = trust
-        self.core = core
+        self.core, self._store, self._book = learning.core, learning.store, learning.book
         self.vault = vault
-        self.transport = transport
-        self.counters = counters
-        self.head_gossip, self.revocations = head_gossip, revocations
-        self.tasks, self.roll_call = tasks, roll_call
-        self._renewal = renewal
-        self.waits = waits or Waits()
+        self.transport, self.counters, self._seal = network.transport, network.counters, network.seal
+        self.head_gossip, self.revocations = gossip.heads, gossip.revocations
+        self.tasks, self.roll_call, self.peer_sampling = gossip.tasks, gossip.roll_call, gossip.sampling
+        self._renewal, self._day_watch = watches.renewal, watches.days
+        self.waits = waits
         self.model: NDArray[np.float64] | None = None
-        self.cycle = core.state.cycle
+        self.cycle = self.core.state.cycle
         self._link_table = LinkTable(
             make_link=self._make_link,
             spawn=self._spawn,
             find_peer=self._find_known_peer,
             is_blocked=trust.is_revoked,
-            on_forget=head_gossip.forget,
+            on_forget=self.head_gossip.forget,
         )
         self.links = self._link_table.links
-        self._peers = [peer for peer in peers if not trust.is_revoked(peer.id)]
-        self._store = store
-        self._book = book
-        self._seal = seal
-        self.peer_sampling = peer_sampling
+        self._peers = [peer for peer in network.peers if not trust.is_revoked(peer.id)]
         self._loop: asyncio.AbstractEventLoop
         self._core_lock = asyncio.Lock()
-        self._day_watch = day_watch
         self._core_thread = ThreadPool(1)
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire_timer(name)))
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -125,7 +99,7 @@ class Agent:
         self.daily_writes = DailyCounter(written_bytes)
         ledger_limit, ledger_written = config.ledger.bytes_per_day, lambda: self.spending.written_today
         throttle = make_ledger_throttle(ledger_limit, ledger_written, self.waits, self._stopping)
-        self._vault_queries = VaultQueries(vault, head_gossip, self.waits, throttle, lambda: self._departure.has_begun)
+        self._vault_queries = VaultQueries(vault, self.head_gossip, waits, throttle, lambda: self._departure.has_begun)
         self._file_throttle = make_file_throttle(
             config.agent.bytes_per_day, self.daily_writes, self.waits, self._stopping
         )
@@ -133,21 +107,23 @@ class Agent:
         self._is_interrupted = self.has_worked = self.switching_task = False
         self.lifecycle_log = RateLimitedLog(_log)
         self._departure = Departure(
-            core=core,
-            head_gossip=head_gossip,
+            core=self.core,
+            head_gossip=self.head_gossip,
             links=self.links,
-            has_left=lambda node: self._is_gone(node) or not tasks.shares_task_with(node),
+            has_left=lambda node: self._is_gone(node) or not self.tasks.shares_task_with(node),
             hand_off=lambda successor: self.run_serially(lambda: self.core.hand_off(successor)),
         )
         self._reception = Reception(
             trust=trust,
-            revocations=revocations,
-            head_gossip=head_gossip,
-            peer_sampling=peer_sampling,
-            tasks=tasks,
-            roll_call=roll_call,
-            counters=counters,
-            inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, run_serially=self.run_serially),
+            gossip=gossip,
+            counters=self.counters,
+            inbox=Inbox(
+                core=self.core,
+                tasks=self.tasks,
+                quota=network.quota,
+                departure=self._departure,
+                run_serially=self.run_serially,
+            ),
             on_message=self._link_table.wake_link,
             on_failure=self._fail,
         )

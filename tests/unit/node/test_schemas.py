@@ -123,4 +123,4 @@ def test_every_database_class_is_covered() -> None:
     keeping = {path for path in sources() if re.search(r"^SCHEMA = Schema\(", path.read_text(), re.MULTILINE)}
     assert keeping == {Path(str(kept.module.__file__)).resolve() for kept in KEPT}
     versioned = {path.name for path in sources() if "user_version" in path.read_text()}
-    assert versioned == {"storage/schema.py", "ledger_file.py"}
+    assert versioned == {"schema.py", "ledger_file.py"}

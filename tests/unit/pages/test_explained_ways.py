@@ -48,6 +48,14 @@ def test_every_arrow_is_an_import(page: str, steps: int) -> None:
             )
 
 
+def test_a_setting_passes_through_few_files() -> None:
+    """A file counts once, and a return is a step in a file that the setting had left."""
+    steps = [file for arrow in arrows("life-of-a-setting.md") for file in arrow]
+    stays = [file for file, previous in zip(steps, [None, *steps], strict=False) if file != previous]
+    assert len(set(stays)) <= 20
+    assert len(stays) - len(set(stays)) <= 15
+
+
 def test_the_map_shows_the_import_contract_s_layers() -> None:
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     block = page.partition("<!-- modules -->\n```text\n")[2].partition("```")[0]
