@@ -2,17 +2,18 @@
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, fill_placeholders, parse_broker_url
 from sottovoce.config.loading import config_from_tables, learner_settings, load
-from sottovoce.config.schema import (
-    AgentConfig,
+from sottovoce.config.schema import AgentConfig, WholeConfig
+from sottovoce.config.sections import (
     AgentSection,
     CellSection,
     DataSection,
+    IdentitySection,
     LedgerSection,
+    MembershipSection,
+    ObserveSection,
     PrivacySection,
     VaultSection,
-    WholeConfig,
 )
-from sottovoce.config.sections import IdentitySection, MembershipSection, ObserveSection
 from sottovoce.config.task_config import config_for_task, read_proposed_task
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 

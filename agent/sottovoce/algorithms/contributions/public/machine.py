@@ -43,6 +43,7 @@ from sottovoce.algorithms.contributions.public.state import (
     ContributionsState,
     rank,
     steps_by_rank,
+    with_sent,
 )
 from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
@@ -324,7 +325,7 @@ class Mixer:
             return state, []
         steps_held, sends = steps_by_rank(state.held), []
         for index, offer in chosen:
-            state = _with_sent(state, peers[index], offer)
+            state = with_sent(state, peers[index], offer)
             state = replace(state, last_sent_steps={**state.last_sent_steps, peers[index]: steps_held})
             sends.append(Send(peers[index], Contributions(steps_held, offer)))
         state = replace(
@@ -339,7 +340,7 @@ class Mixer:
         state = self._with_message(state, sender, message)
         missing = self._offers.reply_to(state, sender, cast(Contributions, message).steps)
         if sender in state.peers:
-            state = _with_sent(replace(state, senders=state.senders | {sender}), sender, missing)
+            state = with_sent(replace(state, senders=state.senders | {sender}), sender, missing)
         return state, [Reply(Contributions(steps_by_rank(state.held), missing))]
 
     def _with_message(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
@@ -396,12 +397,3 @@ class Mixer:
             pending_query=None,
         )
         return state, []
-
-
-def _with_sent(state: ContributionsState, peer: str, contributions: tuple[Contribution, ...]) -> ContributionsState:
-    """Return the state in which the peer is assumed to hold these contributions too."""
-    known = {
-        **state.peer_steps.get(peer, {}),
-        **{rank(contribution.owner): contribution.steps for contribution in contributions},
-    }
-    return replace(state, peer_steps={**state.peer_steps, peer: known})

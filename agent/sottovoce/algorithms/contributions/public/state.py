@@ -3,7 +3,7 @@
 import hashlib
 import struct
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -161,3 +161,12 @@ def steps_by_rank(contributions: ContributionsByRank) -> dict[int, int]:
 def highest_stored_rank(ranks: Set[int], capacity: int) -> int:
     """Return the highest rank that a device keeps if it holds other devices' contributions at the given ranks."""
     return sorted(ranks)[capacity - 1] if len(ranks) >= capacity else _MAX_RANK
+
+
+def with_sent(state: ContributionsState, peer: str, contributions: tuple[Contribution, ...]) -> ContributionsState:
+    """Return the state in which the peer is assumed to hold these contributions too."""
+    known = {
+        **state.peer_steps.get(peer, {}),
+        **{rank(contribution.owner): contribution.steps for contribution in contributions},
+    }
+    return replace(state, peer_steps={**state.peer_steps, peer: known})

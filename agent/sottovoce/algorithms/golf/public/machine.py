@@ -8,7 +8,7 @@ allows fitting a `ridge` model, or any other model, to all of them.
 A message depends on a record only through that record's single release, and cycles follow the device's own clock.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
-from sottovoce.algorithms.golf.public.moments import build_scheme, sum_moments
+from sottovoce.algorithms.golf.public.moments import build_scheme, subtract_records, sum_moments
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
 from sottovoce.learning.learners.learner import (
@@ -356,7 +356,7 @@ class Golf:
         shelf, removed = state.shelf.without(self._provenance.is_revoked)
         if not removed:
             return state, []
-        moments = _without_records(state.moments, removed)
+        moments = subtract_records(state.moments, removed)
         return replace(state, shelf=shelf, moments=moments), [Shelve((), tuple(removed))]
 
     def _shelve(self, state: GolfState, records: tuple[PublishedRecord, ...]) -> Step:
@@ -365,7 +365,7 @@ class Golf:
             return state, []
         moments = state.moments + sum_moments(added)
         if removed:
-            moments = _without_records(moments, removed)
+            moments = subtract_records(moments, removed)
         simulated = state.simulated or any(record.simulated for record in added)
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(added), tuple(removed))]
 
@@ -395,8 +395,3 @@ class Golf:
     @staticmethod
     def _ask(slot: int) -> Ask:
         return Ask(Query(NAME, "record", slot, np.empty(0)))
-
-
-def _without_records(moments: Moments, removed: Sequence[PublishedRecord]) -> Moments:
-    difference = sum_moments(removed)
-    return moments + Moments(-difference.first, -difference.second, -difference.count)

@@ -28,6 +28,12 @@ def sum_moments(records: Sequence[PublishedRecord]) -> Moments:
     return sum(parts[1:], parts[0])
 
 
+def subtract_records(moments: Moments, removed: Sequence[PublishedRecord]) -> Moments:
+    """Return the sums without one or more of the records that they include."""
+    difference = sum_moments(removed)
+    return moments + Moments(-difference.first, -difference.second, -difference.count)
+
+
 @lru_cache(maxsize=64)
 def build_scheme(perturbation: Perturbation) -> Scheme:
     """Return the scheme that a record was perturbed with."""
