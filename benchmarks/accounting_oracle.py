@@ -26,7 +26,7 @@ Case = tuple[str, float, float, int]
 
 
 def our_epsilon(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
-    """Return our ε, the larger of the two directions."""
+    """Return our ε, the larger of the values for the two directions."""
     pairs: list[Pair] = (
         [ReplacedPair(rate, noise)] if relation == "replace-one" else [RemovedPair(rate, noise), AddedPair(rate, noise)]
     )

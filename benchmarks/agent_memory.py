@@ -1,4 +1,4 @@
-"""Benchmark of the memory of an idle agent, at the default period.
+"""Benchmark of an idle agent's memory at the default period.
 
 The agents are two `sottovoce agent run` processes that are each other's peers. The floor, measured in the same run, is
 the memory of an idle interpreter that has imported numpy and grpc.aio. The program exits with status 1 if an agent
@@ -24,7 +24,7 @@ from sottovoce.node.join import join
 from sottovoce.privacy.vault import Budget
 
 NAMES = ("one", "two")
-FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model with 650 parameters, and a part of its records
+FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model, with 650 parameters, and some of the demo's records
 LIMIT_MIB = 80.0
 READY_SECONDS = 90.0
 FLOOR = "import sys, numpy, grpc.aio; print(flush=True); sys.stdin.read()"
@@ -106,7 +106,7 @@ def is_working(state: Path) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="memory limit of an agent in MiB")
+    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="memory limit per agent, in MiB")
     parser.add_argument("--smoke", action="store_true", help="one repetition")
     options = parser.parse_args()
     repetitions = 1 if options.smoke else 3

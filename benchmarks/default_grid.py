@@ -1,7 +1,7 @@
-"""Compare each learner's accuracy with default settings to its accuracy at the best point of a settings grid.
+"""Compare each learner's accuracy with default settings to its accuracy at the best point in a settings grid.
 
-Twelve devices share the digits at ε = 2, in simulation. The best point is chosen by its accuracy on the test records of
-two seeds. Both accuracies are then measured with five other seeds.
+Twelve devices share the digits at ε = 2, in simulation. The best point is the one with the highest accuracy on the
+test records with two seeds. Both accuracies are then measured with five other seeds.
 
     python benchmarks/default_grid.py [--smoke] [--learner NAME]
 """
@@ -32,7 +32,7 @@ def combinations(**keys: Sequence[Any]) -> list[Point]:
 
 
 def build_grid(name: str) -> list[Point]:
-    """Return the settings to try for a learner, at most 40; none if it learns no model under noise."""
+    """Return at most 40 settings to try for a learner; an empty list if it trains no model under noise."""
     algorithm = ALGORITHMS[name]
     settings = algorithm.settings()
     if name == "golf":
@@ -65,7 +65,7 @@ def main() -> int:
         "--learner",
         action="append",
         choices=list(ALGORITHMS),
-        help="learner to measure; may be repeated; by default the default learner",
+        help="learner to measure; can be repeated; if omitted, the default learner",
     )
     arguments = parser.parse_args()
     names = ["with-replacement"] if arguments.smoke else arguments.learner or [DEFAULT]

@@ -1,16 +1,16 @@
-"""Benchmark of the cost of a cycle for 8 agents in separate processes.
+"""Benchmark of the cost per cycle, with 8 agents in separate processes.
 
 The agents use pairwise averaging, push-sum and contributions at a period that they can easily meet, and push-sum at
 full speed.
 
-In each cycle, an agent sends a message and gets an answer, receives the same number of messages, and charges, samples
+In each cycle, an agent sends a message and gets an answer, receives as many messages as it sends, and charges, samples
 and stores one release. If the period is close to zero, an agent that still waits for all its answers continues without
 sending, so cycles and messages are counted separately.
 
 The floors are measured in the same run:
   wall, CPU   one bare gRPC call over mutual TLS with the bytes of one message, between a client and a server process
   bytes       the payloads, as the floor for the bytes written to files and for all traffic on the loopback interface.
-              The loopback traffic includes that of other programs, which a network namespace avoids:
+              The loopback traffic includes that of other programs, unless the benchmark runs in a network namespace:
               unshare -n bash -c 'ip link set lo up && python benchmarks/exchange.py'
 
     python benchmarks/exchange.py [--smoke]
@@ -36,7 +36,7 @@ from sottovoce_lab.testbed.plan import plan
 
 AGENTS = 8
 RUNS = (("pairwise", 0.1), ("push-sum", 0.1), ("push-sum", 0.001), ("contributions", 0.1))
-ENVELOPE = 1900  # bytes of the demo's model in its envelope
+ENVELOPE = 1900  # size of the demo's model in its envelope, in bytes
 METHOD = "/bench/Call"
 
 
@@ -80,7 +80,7 @@ def read_written_bytes(pid: int) -> int:
 
 
 def make_options(mixing: str, period: float) -> Options:
-    """Return options for a smaller fleet than in the demo, with a budget that lasts for one release in every cycle."""
+    """Return options for a fleet smaller than the demo's, with a budget that allows one release in every cycle."""
     return Options(
         agents=AGENTS,
         learner="clipd2p",
@@ -226,7 +226,7 @@ def measure_bare_call(calls: int) -> Call:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="run with few seconds and calls")
+    parser.add_argument("--smoke", action="store_true", help="run for a few seconds, with few calls")
     smoke = parser.parse_args().smoke
     bytes_at_start = read_loopback_bytes()
     time.sleep(1)

@@ -1,6 +1,6 @@
-"""Benchmark how much of one core `sottovoce feed run` uses with a meter reading every ten seconds.
+"""Benchmark how much of a core `sottovoce feed run` uses if a meter reading arrives every ten seconds.
 
-Readings of a Glow display are published through a real Mosquitto broker faster than real time. Their timestamps are ten
+A Glow display's readings are published through a real Mosquitto broker faster than real time. Their timestamps are ten
 seconds apart, so the feed writes as many windows per reading as in real time. The floor, measured in the same run with
 the same messages, is a bare aiomqtt subscriber that ignores the messages. Both processes are also measured while idle.
 The program exits with status 1 if the feed uses 1 % of a core or more.

@@ -1,9 +1,9 @@
 """Error of a fleet's mean load profile from one secure sum at device level, with and without a public prior.
 
 The settings are chosen with data from other homes: 622 homes in Scotland, with the load shape of one house in France as
-the prior. They are then applied to 300 homes in London, and to 1,000 homes sampled from these with replacement, with
-the mean profile of the Scottish homes as the prior. The noise is that of the shipped mechanism; masks are omitted,
-because they cancel. For comparison, each line also shows the errors of the prior and of zeros. If the data sets are
+the prior. They are then applied to 300 homes in London, and to 1,000 homes drawn from these with replacement, with the
+mean profile of the Scottish homes as the prior. The shipped mechanism draws the noise; masks are omitted, because they
+cancel. For comparison, each line also shows the errors of the prior and of zeros. If the data sets are
 missing, the program prints a message and exits with status 0.
 
     python benchmarks/mean_profile.py [DATA] [--seeds N] [--epsilon E] [--smoke]

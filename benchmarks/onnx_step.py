@@ -7,8 +7,8 @@ must compute the same sum.
 
 The agents are two `sottovoce agent run` processes that are each other's peers and learn from 5,000 images each; their
 memory is the median over several seconds of training. The program exits with status 1 if a step takes more time than
-the floor or more than a fifth of its memory, or if an agent exceeds its limit. If PyTorch is not installed, the program
-reports that there is no floor.
+the floor, if it takes more than a fifth of the floor's memory, or if an agent exceeds its limit. If PyTorch is not
+installed, the program reports that there is no floor.
 
     python benchmarks/onnx_step.py [--limit MIB] [--smoke]
 """
@@ -48,7 +48,7 @@ def make_examples() -> tuple[Floats, NDArray[np.int64]]:
 
 
 def our_step() -> Any:
-    """Return a function that computes a step as a device does."""
+    """Return a function that computes a step in the same way as a device."""
     kernel, (features, labels) = kernel_named(MODEL, FEATURES, CLASSES, 0), make_examples()
     start = kernel.initial(0)
     return lambda: kernel.clipped_gradient_sum(start, features, labels, CLIP)
@@ -126,7 +126,7 @@ def find_free_port() -> int:
 def configure(directory: Path) -> None:
     """Configure two devices in one fleet as each other's peers."""
     from sottovoce.fleet import create_fleet
-    from sottovoce.node.join import join  # not needed in a process that computes a step
+    from sottovoce.node.join import join  # imported here because a process that computes a step does not need it
     from sottovoce.privacy.vault import Budget
 
     fleet = create_fleet(directory / "fleet", "step")
@@ -210,7 +210,7 @@ def main() -> int:
         measure(sys.argv[2], int(sys.argv[4]))
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="memory limit of an agent in MiB")
+    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="memory limit per agent, in MiB")
     parser.add_argument("--smoke", action="store_true", help="run one turn of each")
     options = parser.parse_args()
     within_limits = compare(turns=1 if options.smoke else 4)

@@ -2,9 +2,9 @@
 
 python benchmarks/release.py [--smoke]
 
-Run this program in a directory on the disk that you want to measure, because it creates the ledgers and the files for
-the floors in the current directory. Two ratios have a limit; the program exits with status 1 if one exceeds its limit,
-except with --smoke.
+The program creates its ledgers and the files for the floors in the current directory, so run it on the disk that you
+want to measure. Two ratios have limits; except with --smoke, the program exits with status 1 if either ratio exceeds
+its limit.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def make_records(size: int) -> Records:
 
 
 def query_sender(vault: Vault, size: int) -> Callable[[], None]:
-    """Return a function that sends the vault the next query of a schedule, always at the same point."""
+    """Return a function that sends the vault a schedule's next query, always at the same point."""
     slots, point = count(), np.zeros(size)
 
     def answer() -> None:
@@ -174,7 +174,7 @@ def compare_record(name: str, features: int, classes: int, repetitions: int) -> 
 
 
 def read_bytes_written() -> tuple[int, int]:
-    """Return the number of bytes that this process has written so far, and the bytes of file pages changed by it."""
+    """Return how many bytes this process has written so far, and how many bytes of file pages it has changed."""
     counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counters["wchar"]), int(counters["write_bytes"])
 

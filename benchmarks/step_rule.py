@@ -1,4 +1,4 @@
-"""Compare the accuracy of round-based learners with the default step size and with a constant first step of 20.
+"""Compare round-based learners' accuracy with the default step size to that with a constant first step of 20.
 
 Twelve devices share the digits or a table, whose features are standardised and limited to ±3, in simulation. Data sets
 that are missing are skipped.

@@ -1,7 +1,8 @@
 """Benchmark of the start-up time of testbed processes: forked from one process with all imports, or started separately.
 
-The time is measured from the start of building the fleet until every agent has answered. The memory of each additional
-agent (its proportional share, PSS) is also measured. The baseline is the same fleet with --isolate exec.
+The time is measured from when the testbed starts to build the fleet until every agent has answered. The memory that
+each additional agent takes (its proportional share, PSS) is also measured. The baseline is the same fleet, started with
+--isolate exec.
 
     python benchmarks/testbed_start.py [--smoke] [--agents N ...]
 

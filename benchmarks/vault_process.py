@@ -1,4 +1,4 @@
-"""Benchmark of a vault in a separate process: query time and memory, in comparison with a vault inside the agent.
+"""Benchmark of a vault in a separate process: its query time and memory compared with a vault inside the agent.
 
 The floors are measured in the same run: the query time of the same vault in this process, and the memory of an agent
 that contains its vault.
@@ -100,7 +100,7 @@ def open_vault(config: Path) -> Iterator[AnyVault]:
 
 
 def query_sender(vault: AnyVault, size: int, *, repeat: bool) -> Callable[[], None]:
-    """Return a function that sends the vault the next query of a schedule, or always the first if `repeat` is set."""
+    """Return a function that sends the vault a schedule's next query or, with `repeat`, always its first query."""
     slots, point = count(), np.zeros(size)
 
     def ask() -> None:
@@ -149,7 +149,7 @@ def compare_times(fleet: Fleet, directory: Path, repetitions: int) -> None:
 
 
 def compare_memory(fleet: Fleet, directory: Path, settle: float) -> None:
-    """Compare an agent with a separate vault and an agent that contains its vault, each running alone without peers."""
+    """Compare an agent that has a separate vault with an agent that contains its vault; neither has peers."""
     inside_config = configure_device(fleet, directory, "one", FEATURES[0], separate=False)
     separate_config = configure_device(fleet, directory, "two", FEATURES[0], separate=True)
     with run_process("agent", inside_config) as pid:

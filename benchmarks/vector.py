@@ -17,7 +17,7 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
 FEATURES = 57
-GOSSIPY = 2314.0  # node updates per second of gossipy (with torch), 4,140 devices, on a machine like that in the README
+GOSSIPY = 2314.0  # gossipy's node updates per second (with torch, 4,140 devices), on a machine like the README's
 SEED = 1
 
 

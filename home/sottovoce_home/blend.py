@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 RECENT_DAYS = 28
 """Number of recent days on which the two models are compared."""
 
-_PENALTY = 1.0  # ridge penalty, with about the weight of half a day of readings
+_PENALTY = 1.0  # ridge penalty; it weighs about as much as half a day's readings
 _CANDIDATE_SHARES = np.linspace(0.0, 1.0, 21)
 
 
 class Blend:
-    """A home's own model, fitted to the days learnt so far, and its blend with the fleet's model.
+    """A home's own model, fitted to all days so far, and its blend with the fleet's model.
 
     Attributes:
         own_weights: weights of the home's own model, float64[FEATURES - 1].
@@ -48,8 +48,8 @@ class Blend:
     def own_share(self, fleet: Floats) -> float:
         """Return the home model's share, from 0 to 1: the largest share that is as good as the best one on recent days.
 
-        A share counts as equally good if its error is at most one standard error larger. Without any days, the share is
-        0.
+        A share counts as equally good if its error exceeds the best share's error by at most one standard error. Before
+        the first day, the share is 0.
 
         Args:
             fleet: weights of the fleet's model, float64[FEATURES - 1].

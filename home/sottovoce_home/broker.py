@@ -21,13 +21,13 @@ TIMEOUT = 10.0
 
 _QUEUE = 256
 _KEEP_ALIVE = 30
-_PACKET = MAX_PAYLOAD_BYTES + 4096  # a payload and its topic; an MQTT 5 broker does not deliver anything larger
+_MAX_PACKET_BYTES = MAX_PAYLOAD_BYTES + 4096  # one payload and its topic; an MQTT 5 broker delivers no larger packet
 _REFUSALS = {
     0x84: "the broker does not support this MQTT version; set feed.version",
     0x85: "the client identifier is not allowed",
     0x86: "wrong user name or password; check feed.username and feed.password_file",
     0x87: "this user may not connect; check feed.username and feed.password_file, or the broker's rules",
-    0x8A: "this client is banned",
+    0x8A: "this client is banned; check the broker's access rules",
 }
 _FIRST_ERROR_CODE = 0x80
 
@@ -47,7 +47,7 @@ class BrokerSettings:
         username: user name, if the broker requires one.
         password: that user's password.
         mqtt5: whether to use MQTT 5 instead of MQTT 3.1.1.
-        identifier: constant client identifier, which makes the broker end any previous session of this client.
+        identifier: client identifier; it never changes, so the broker ends this client's previous session, if any.
     """
 
     host: str
@@ -105,7 +105,7 @@ class Session:
             confirmed: whether to wait until the broker has confirmed the message.
 
         Raises:
-            NetworkError: if the connection has ended, or the broker does not answer.
+            NetworkError: if the connection has ended, or the broker does not confirm the message.
         """
         try:
             await self._client.publish(topic, payload, qos=int(confirmed), retain=retain, timeout=TIMEOUT)
@@ -125,7 +125,7 @@ async def open_session(
         settings: settings for the connection.
         filters: topic filters to subscribe to.
         will: the will, if there is one.
-        on_drop: called each time that the oldest waiting message is dropped because the queue is full.
+        on_drop: called whenever the queue is full and its oldest message is dropped.
 
     Raises:
         BrokerRefused: if the broker refuses this client or one of its subscriptions.
@@ -198,7 +198,7 @@ def _dropping_queue_type(on_drop: Callable[[], None]) -> type[asyncio.Queue[aiom
 
 def _connect_properties() -> Properties:
     limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-    limits.MaximumPacketSize = _PACKET
+    limits.MaximumPacketSize = _MAX_PACKET_BYTES
     limits.SessionExpiryInterval = 0
     return limits
 

@@ -13,8 +13,8 @@ from sottovoce.errors import ExitCode
 from sottovoce_home.sources import broker_settings, broker_url
 from sottovoce_home.store import Summary, read_summary
 
-_EMPTY_DAYS = 30  # days without records at which a new home's contribution becomes noticeably small
-_DEAF = 900  # maximum seconds between a meter's last message and its last accepted one
+_EMPTY_DAYS = 30  # with more empty days than this, a new home contributes noticeably little
+_MAX_UNACCEPTED_SECONDS = 900  # longest acceptable time between a meter's last message and its last accepted message
 _LATE_WINDOWS = 4  # a window is written only when the next reading arrives
 _RUN = "check that `sottovoce feed run` is running and the meter still publishes: `sottovoce feed show` counts refusals"
 
@@ -51,7 +51,7 @@ def check_feed(subject: Subject) -> Iterator[Finding]:
 def _check_windows(config: AgentConfig, stored: Summary, now: float) -> Iterator[Finding]:
     replayed = {meter.name for meter in config.feed.meters if meter.replay}
     for name, heard in stored.activity.items():
-        if heard.last_refusal and heard.last_message_at - heard.last_accepted_at > _DEAF:
+        if heard.last_refusal and heard.last_message_at - heard.last_accepted_at > _MAX_UNACCEPTED_SECONDS:
             since = (
                 f"for {_duration_words(heard.last_message_at - heard.last_accepted_at)}"
                 if heard.last_accepted_at
@@ -62,7 +62,10 @@ def _check_windows(config: AgentConfig, stored: Summary, now: float) -> Iterator
                 "look up the reason under `What is refused` in docs/reference/feeds.md",
             )
         if heard.new_counts:
-            yield ok(f"meter {name}: {heard.new_counts} new counts, because it was reset or replaced, or overflowed")
+            yield ok(
+                f"meter {name}: {heard.new_counts} new counts, because the meter was reset or replaced or its register "
+                "overflowed"
+            )
     for name, (count, _, last) in stored.meters.items():
         late = now - (last + 1) * stored.seconds
         words = f"meter {name}: {count} windows of {stored.seconds} s"
@@ -78,14 +81,14 @@ def _check_windows(config: AgentConfig, stored: Summary, now: float) -> Iterator
 
 
 def _check_first_day(config: AgentConfig, stored: Summary) -> Iterator[Finding]:
-    """Warn if many of the days that may be used precede the first stored day."""
+    """Warn if data.windows begins long before the first stored day."""
     if config.followed_days is None or not stored.meters:
         return
     kept = min(first for _, first, _ in stored.meters.values()) * stored.seconds // DAY
     if (empty := kept - config.followed_days[0]) > _EMPTY_DAYS:
         yield warning(
-            f"data.windows begins {empty} days before the first stored day: sums are divided by the number of all "
-            "these days, so this home contributes little at first",
+            f"data.windows begins {empty} days before the first stored day: sums are divided by a number of days that "
+            "includes these empty days, so this home contributes little at first",
             f"in a new fleet, start data.windows at {kept} on all devices; in an existing fleet, no action is needed",
         )
 

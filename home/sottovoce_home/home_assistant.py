@@ -38,11 +38,11 @@ KEYS = tuple(_COMPONENTS)
 """Keys of a state message; unknown values are None."""
 
 TASK_KEYS = ("task", "takes_part")
-"""Additional keys if the fleet's tasks are shown."""
+"""Keys that a state message also has if the fleet's tasks are shown."""
 
 
 def take_part_payload(epoch: int) -> str:
-    """Return the payload for turning the switch on, which names the epoch in case a newer task has arrived since."""
+    """Return the payload that turns the switch on; it names the epoch, because a newer task may have arrived."""
     return f"take part in {epoch}"
 
 

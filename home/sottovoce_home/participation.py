@@ -1,4 +1,4 @@
-"""The fleet's newest task in Home Assistant, with a switch by which the owner chooses whether to take part."""
+"""The fleet's newest task in Home Assistant, with a switch that lets the owner choose whether to take part."""
 
 import logging
 from typing import Any
@@ -43,7 +43,7 @@ class Participation:
             ) from error
 
     def state(self, status: dict[str, Any]) -> dict[str, Any]:
-        """Return the newest task with any reason why it is inactive, and whether the owner takes part in it.
+        """Return the newest task, the reason if it is inactive, and whether the owner takes part in it.
 
         Unknown values are None.
 

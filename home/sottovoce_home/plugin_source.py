@@ -12,7 +12,7 @@ from sottovoce.plugins import METER_SOURCE, Plugin, await_guarded, find, guarded
 from sottovoce_home.pauses import Backoff
 
 _log = logging.getLogger("sottovoce.home.plugin_source")
-_AWAY = (OSError, EOFError)
+_UNAVAILABLE_ERRORS = (OSError, EOFError)
 
 
 class PluginSource:
@@ -55,21 +55,21 @@ class PluginSource:
                     receive(topic, payload)
                     pauses.reset()
                 reason = "the source has ended"
-            except _AWAY as error:
+            except _UNAVAILABLE_ERRORS as error:
                 reason = type(error).__name__  # the error message may contain a reading
             pause = pauses.next()
             _log.warning("waiting-for-source reason=%s next_attempt_s=%.0f", reason, pause)
             await asyncio.sleep(pause)
 
     async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
-        with guarded(self._plugin, "messages()", passing=_AWAY):
+        with guarded(self._plugin, "messages()", passing=_UNAVAILABLE_ERRORS):
             messages = self._source.messages(self._settings)
         if not hasattr(messages, "__anext__"):
             raise self._plugin.error(f"messages() returned {type(messages).__name__}, not an asynchronous iterator")
         while True:
             try:
                 message: object = await await_guarded(
-                    self._plugin, "messages()", messages.__anext__(), passing=(*_AWAY, StopAsyncIteration)
+                    self._plugin, "messages()", messages.__anext__(), passing=(*_UNAVAILABLE_ERRORS, StopAsyncIteration)
                 )
             except StopAsyncIteration:
                 return

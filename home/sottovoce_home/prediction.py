@@ -1,4 +1,4 @@
-"""Prediction of a home's energy in the current half hour from its own windows, by the fleet's and the home's models."""
+"""Prediction of a home's energy in the current half hour from its windows, with the fleet's model and its own model."""
 
 import time
 from typing import Any
@@ -62,7 +62,7 @@ class Predictor:
         return round(float(energy[0, 0]) * 1000, 1)
 
     def _home_blend(self, today: int) -> Blend:
-        """Return the blend for the days before today, which is computed once a day."""
+        """Return the blend fitted to the days before today; it is computed once a day."""
         if self._blend is None or self._blend[0] != today:
             self._blend = today, Blend()
             for rows in self._past_records(today).values():

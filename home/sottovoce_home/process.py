@@ -24,8 +24,8 @@ from sottovoce_home.store import WindowStore
 _log = logging.getLogger("sottovoce.home.process")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CHECK_INTERVAL = 30.0
-_SESSION_END_SECONDS, _SHUTDOWN_SECONDS = 1.0, 5.0  # seconds; a session needs at most two to disconnect
-_STABLE_SECONDS = 60.0  # seconds after which a session counts as a success
+_SESSION_END_SECONDS, _SHUTDOWN_SECONDS = 1.0, 5.0  # a session takes at most two seconds to disconnect
+_STABLE_SECONDS = 60.0  # minimum duration of a session that counts as successful
 
 
 async def run(config: AgentConfig) -> ExitCode:
@@ -40,8 +40,8 @@ async def run(config: AgentConfig) -> ExitCode:
     Raises:
         ConfigError: if neither a meter nor Home Assistant is configured, or a configured file or source is missing.
         DataError: if the store cannot be used, or the disk is full.
-        NetworkError: if the broker refuses this client before it has ever accepted it; an unavailable broker is
-            retried.
+        NetworkError: if the broker refuses this client and has never accepted it; if the broker is unavailable, the
+            feed keeps trying to connect.
     """
     feed = config.feed
     if not feed.meters and not feed.home_assistant.enabled:

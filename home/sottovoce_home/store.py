@@ -39,7 +39,7 @@ class WindowStore:
 
     Args:
         path: path of the file, which is created with mode 0600 if it does not exist.
-        seconds: length of a window, in seconds, which is the same for all windows in a file.
+        seconds: length of a window, in seconds; all windows in a file have this length.
         keep_days: age in days, relative to the newest window, beyond which windows are deleted within a day.
 
     Raises:
@@ -85,7 +85,7 @@ class WindowStore:
             activity: recent activity, by meter; `new_counts` includes only new counts since the last call.
 
         Raises:
-            DataError: if the disk is full or failing; nothing has been written.
+            DataError: if the disk is full or failing; in this case, nothing has been written.
         """
         execute, newest = self._execute, 0
         try:

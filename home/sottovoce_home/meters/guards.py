@@ -3,8 +3,8 @@
 from sottovoce.errors import MessageRefused
 
 SLACK_SECONDS = 60.0
-_AHEAD = 300.0
-_BEHIND = 900.0
+_MAX_AHEAD_SECONDS = 300.0
+_MAX_AGE_SECONDS = 900.0
 _HOUR = 3600.0
 _READINGS_FOR_RESET = 3
 
@@ -19,10 +19,10 @@ class SingleTopicGuard:
         self._topic: str | None = None
 
     def check(self, topic: str) -> None:
-        """Check that a topic is the first one that was seen.
+        """Check that a message has the first topic that was seen.
 
         Raises:
-            MessageRefused: if the topic is a different one.
+            MessageRefused: if the message has a different topic.
         """
         if self._topic is None:
             self._topic = topic
@@ -60,11 +60,11 @@ class FreshnessGuard:
             )
         if measured is None:
             return
-        if measured - now > _AHEAD:
+        if measured - now > _MAX_AHEAD_SECONDS:
             raise MessageRefused(
-                "ahead", "the reading is from the future; set the clocks of the meter and of this device"
+                "ahead", "the reading's time is in the future; set the clocks of the meter and of this device"
             )
-        if now - measured > _BEHIND and not self._replay:
+        if now - measured > _MAX_AGE_SECONDS and not self._replay:
             raise MessageRefused("stale", "the reading is too old; set the meter's clock, or declare a replay")
 
 
@@ -97,7 +97,7 @@ class CounterGuard:
     missing.
 
     After a start, meters report 0 until they have recovered their count. Therefore, a meter's only counter begins
-    with its first value above 0. One of several tariff counters may really be 0, and so may a net counter.
+    with its first value above 0. A counter for one of several tariffs may really be at 0, and so may a net counter.
 
     Args:
         max_watts: largest plausible power, in W.
@@ -129,7 +129,8 @@ class CounterGuard:
             Whether the value continues the previous one; otherwise a new count begins.
 
         Raises:
-            MessageRefused: if the value is negative, is a 0 that may precede the real count, or fell or jumped.
+            MessageRefused: if the value is negative, fell, rose implausibly fast, or is a 0 that the meter may report
+                before it has recovered its count.
         """
         if wh < 0 and not self._net:
             raise MessageRefused(
@@ -142,7 +143,7 @@ class CounterGuard:
         if wh == 0 and not self._accepts_zero:
             raise MessageRefused(
                 "zero-start" if self._last is None else "fell",
-                "the counter is 0, and may not have recovered its count yet",
+                "the counter is 0; the meter may not have recovered its count yet",
             )
         if self._last is not None:
             self._check_new_count(self._last[1], (tick, wh))
@@ -163,8 +164,8 @@ class CounterGuard:
         self.restarts += 1
 
     def _continues(self, before: tuple[float, float], after: tuple[float, float]) -> bool:
-        most = self._max_watts * (after[0] - before[0] + SLACK_SECONDS) / _HOUR + self._resolution
-        return (-most if self._net else 0.0) <= after[1] - before[1] <= most
+        max_change = self._max_watts * (after[0] - before[0] + SLACK_SECONDS) / _HOUR + self._resolution
+        return (-max_change if self._net else 0.0) <= after[1] - before[1] <= max_change
 
 
 class RangeGuard:

@@ -14,7 +14,7 @@ from sottovoce_home.meters.payload import extract_value, parse_number, parse_pay
 from sottovoce_home.meters.reduction import CounterWindows, PowerWindows
 from sottovoce_home.meters.source import Source, Value, covers
 
-_CLOCK_BACK = "the count is higher but the time is not later than before: a clock was set back; declare time_zone"
+_CLOCK_BACK = "the counter rose but the time did not advance, so a clock was set back; declare the meter's time_zone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Arrival:
         payload: payload of any length and content.
         retained: whether the broker had stored the message earlier.
         monotonic: arrival time on the monotonic clock, in seconds.
-        wall: arrival time on this device's clock, in seconds of Unix time.
+        wall: arrival time on this device's wall clock, as Unix time in seconds.
     """
 
     topic: str
@@ -112,7 +112,7 @@ class Meter:
         ]
 
     def _measurement_time(self, content: Any, now: float) -> float:
-        """Return the measurement time; of two possible times, the one nearest to now or, in a replay, the next one."""
+        """Return the measurement time; if two are possible, the one nearest to now or, in a replay, the next one."""
         source = self._source
         possible = possible_times(extract_value(content, source.time_path), source.time_format, source.time_zone)
         if not source.replay:

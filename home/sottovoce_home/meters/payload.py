@@ -14,9 +14,9 @@ MAX_PAYLOAD_BYTES = 65_536
 """Maximum size of a payload, in bytes."""
 
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
-_LONGEST = 40
-_LARGEST_VALUE = 1e13  # a counter in Wh, or a time in milliseconds
-_IN_A_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
+_MAX_CHARACTERS = 40
+_MAX_VALUE = 1e13  # a counter in Wh, or a time in milliseconds
+_UNITS_PER_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
 
 
 def parse_payload(payload: bytes, json: bool) -> Any:
@@ -55,30 +55,30 @@ def parse_number(value: Any) -> float:
     Raises:
         MessageRefused: if the value is neither a finite number nor a decimal string, or is implausibly large.
     """
-    if isinstance(value, str) and len(value) <= _LONGEST and _DECIMAL.fullmatch(value):
+    if isinstance(value, str) and len(value) <= _MAX_CHARACTERS and _DECIMAL.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise MessageRefused("not-a-number", "the declared value is not a number")
-    if not -_LARGEST_VALUE <= value <= _LARGEST_VALUE:  # also refuses NaN
+    if not -_MAX_VALUE <= value <= _MAX_VALUE:  # also refuses NaN
         raise MessageRefused("not-a-number", "the declared value is not finite, or is larger than any meter reading")
     return float(value)
 
 
 def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
-    """Return the possible Unix times for a published time, earliest first: two in the hour that a time zone repeats.
+    """Return the possible Unix times for a published time, earliest first; a time in a repeated hour has two.
 
     Args:
         value: time as published.
         form: format of the time.
-        zone: time zone of times that have none.
+        zone: time zone for times without a zone of their own.
 
     Raises:
-        MessageRefused: if the time does not have the declared format, has no time zone and none is declared, or is in
-            the hour that the time zone skips.
+        MessageRefused: if the time does not have the declared format, if neither the time nor the declaration has a
+            time zone, or if the time is in an hour that the time zone skips.
     """
     if form != "iso8601":
-        return [parse_number(value) / _IN_A_SECOND[form]]
-    if not isinstance(value, str) or len(value) > _LONGEST:
+        return [parse_number(value) / _UNITS_PER_SECOND[form]]
+    if not isinstance(value, str) or len(value) > _MAX_CHARACTERS:
         raise MessageRefused("no-time", "the declared time is not text")
     try:
         moment = datetime.fromisoformat(value)

@@ -7,8 +7,8 @@ class CounterWindows:
     """Converts counter readings to energy windows.
 
     The counter value at the edge of a window is known from a reading at that instant, or by linear interpolation
-    between two readings around it that are no further apart than the longest gap. A window is known if both its edges
-    are known, so readings inside it may be missing.
+    between two readings around it that are no further apart than the longest gap. A window requires only the counter
+    values at its two edges, so readings inside it may be missing.
 
     Args:
         seconds: length of a window, in seconds.

@@ -103,7 +103,7 @@ def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha
 
 
 def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
-    """Return the number of trials per world that refutes ε with power 0.9 if the true ε is `factor` times larger.
+    """Return the number of trials per world that refutes ε with power 0.9 if the true ε is `factor` times as large.
 
     The estimate assumes the best attack, with equal error rates in both worlds, and the bound `AnswerCounts.advantage`.
     """
@@ -121,9 +121,9 @@ def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2
 
 
 def _sample_size(hit: float, alarm: float, refutes: Callable[[AnswerCounts], bool]) -> int | None:
-    """Return the smallest n, within 2 %, that refutes even if both counts are at their unfavourable 95 % quantiles.
+    """Return the smallest sufficient n, within 2 %, or None if n would exceed 2^16.
 
-    Return None if n would exceed 2^16.
+    A sufficient n refutes the claim even if both counts are at their unfavourable 95 % quantiles.
     """
     share = (1 + _POWER) / 2
 

@@ -21,8 +21,8 @@ class Finding:
         question: the question that the game answers.
         trials: the number of times the game was played.
         facts: counts, measurements and stated values.
-        p_value: an upper bound on the probability of a result at least this bad if the claim is true; None if the game
-            is decided by its lower bound on ε instead.
+        p_value: an upper bound on the probability of a result at least this bad if the claim is true; None if the
+            game's lower bound on ε decides its outcome instead.
         epsilon_lower_bound: the lower bound on ε at the game's share of CONFIDENCE; None if the game does not bound ε.
         refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
     """

@@ -29,7 +29,7 @@ def claimed_mu(budget: Budget) -> float:
         InternalError: if the budget has no finite ε.
     """
     if budget.epsilon is None:
-        raise InternalError("a mechanism without an ε guarantee has no σ: this is a bug; please report it")
+        raise InternalError("the audit computes σ from ε, but this budget has no ε: this is a bug; please report it")
     return gaussian_mu(budget.epsilon, budget.delta)
 
 
@@ -47,7 +47,7 @@ class Law(Protocol):
 
     @property
     def hit_probability(self) -> float:
-        """The probability of the highest score, per coordinate group, if the first of two distant values is true."""
+        """The probability of the highest score in a coordinate group, if the first of two distant values is true."""
         ...
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:

@@ -95,14 +95,14 @@ class Subject(Protocol):
 
     @property
     def grid(self) -> float | None:
-        """The public grid step of the observations; None if they do not lie on a known grid.
+        """The observations' public grid step; None if they do not lie on a known grid.
 
-        For example, they do not if a learner computes with the values after they were rounded to the grid.
+        For example, they leave the grid if a learner computes further with values that were rounded to it.
         """
         ...
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """Return a vault over these records that, like a device, takes its noise from the operating system."""
+        """Return a vault over these records that, like a device's vault, takes its noise from the operating system."""
         ...
 
     def observe(self, vault: Vault, count: int) -> ObservedRun:
@@ -133,7 +133,7 @@ class Subject(Protocol):
         ...
 
     def scalar_variant(self) -> "Subject | None":
-        """Return a variant that releases single numbers, for testing code that may treat them as scalars, or None."""
+        """Return a variant that releases single numbers, to test code that may treat them as scalars; or None."""
         ...
 
     def scores(self, observed_run: ObservedRun) -> Floats:

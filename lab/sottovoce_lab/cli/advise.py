@@ -23,7 +23,7 @@ def run_advise(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Recommend a learner for a fleet of this shape, by simulations on synthetic data; takes one to four minutes."""
+    """Recommend a learner for a fleet of this shape, by simulating fleets on synthetic data (one to four minutes)."""
     from sottovoce_lab.cli.simulate import limit_blas_threads
 
     limit_blas_threads()
@@ -80,7 +80,7 @@ def run_advise(
 
 
 def _describe_best_local(recommendations: "list[Recommendation]") -> str:
-    """Describe the best learner that protects each device only by the device's own noise."""
+    """Describe the best learner whose protection of a device depends only on that device's own noise."""
     recommendation = next(recommendation for recommendation in recommendations if recommendation.local)
     low, high = recommendation.interval
     return f"{recommendation.learner}, {low:.2f} to {high:.2f}, protects each device regardless of the other devices"

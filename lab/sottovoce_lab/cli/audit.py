@@ -17,7 +17,7 @@ def run_audit(
         str | None, typer.Option(help="Audit this mechanism of the vault.", autocompletion=names.mechanisms)
     ] = None,
     learner: Annotated[
-        str | None, typer.Option(help="Audit this learner by its messages.", autocompletion=names.learners)
+        str | None, typer.Option(help="Audit this learner through its messages.", autocompletion=names.learners)
     ] = None,
     fidelity: Annotated[Literal["sound", "paper"], typer.Option(help="Fidelity of the learner.")] = "sound",
     epsilon: Annotated[float, typer.Option(help="ε of the device's budget.")] = 2.0,

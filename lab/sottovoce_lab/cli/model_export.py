@@ -27,7 +27,7 @@ def run_export(
     ] = "onnx",
     config: ConfigFile = None,
 ) -> None:
-    """Export an agent's current model, which has no privacy cost because the model is already public."""
+    """Export an agent's current model; this has no privacy cost, because the model is already public."""
     suffixes = (".onnx",) if format_ == "onnx" else (".json", ".npz")
     if out.suffix not in suffixes:
         raise UsageError(f"--out {out}: with --format {format_}, the file name must end in {' or '.join(suffixes)}")

@@ -21,13 +21,13 @@ _MAX_AGENTS, _MAX_ROUNDS = 200, 200
 
 
 def run_views(
-    source: Annotated[int, typer.Option("--from", help="The agent under attack, counted from 0.")],
+    source: Annotated[int, typer.Option("--from", help="Number of the attacked agent, counted from 0.")],
     seen_by: Annotated[str, typer.Option(help="The colluding observers, for example 2 or 0,2.")],
     topology: Annotated[
         str, typer.Option(help="ring, complete, path, star, or a CSV file with two agents per line.")
     ] = "ring",
     agents: Annotated[
-        int | None, typer.Option(help="Number of agents; for a file, its largest number plus one.")
+        int | None, typer.Option(help="Number of agents; for a file, by default its largest number plus one.")
     ] = None,
     rounds: Annotated[int, typer.Option(help="Number of gossip rounds.")] = 10,
     noise: Annotated[
@@ -40,7 +40,7 @@ def run_views(
     delta: Annotated[float, typer.Option(help="δ at which ε is computed.")] = 1e-5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Print the ε of an agent against observers that see all its messages, some of them, or the average."""
+    """Print an agent's ε against observers that see all of its messages, some of them, or only the average."""
     from sottovoce.privacy.accounting.gaussian import gaussian_epsilon, gaussian_mu
 
     from sottovoce_lab.simulator import views as gossip

@@ -11,7 +11,7 @@ from sottovoce.errors import UsageError
 from sottovoce_lab.cli import names
 
 VECTOR = ("golf", "gradient-walk", "sequential-sgd")
-"""Learners with one record per device, whose fleet fits into a few arrays."""
+"""Learners with one record per device, so that a whole fleet fits into a few arrays."""
 
 
 def run_simulate(

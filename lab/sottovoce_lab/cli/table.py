@@ -14,7 +14,7 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _ROWS = 12
 _CYCLES = "cycle"
-_PATIENCE_SECONDS = 5.0  # minimum time between two progress lines for the same phase
+_PATIENCE_SECONDS = 5.0  # minimum number of seconds between two progress lines in the same phase
 _MIB = 2**20
 
 

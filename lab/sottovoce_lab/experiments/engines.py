@@ -73,7 +73,7 @@ def _run_on_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
 
 
 def _one_record_fleet(planned: Plan) -> Fleet:
-    """Return the plan's fleet in the form that the vector engine accepts."""
+    """Convert the plan's fleet to the form that the vector engine accepts."""
     options = planned.options
     if any(len(raw) != 1 for raw in planned.raw):
         raise UsageError(

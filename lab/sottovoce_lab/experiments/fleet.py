@@ -148,8 +148,8 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 
     With fidelity `paper`, this is min-max scaling to [0, 1]. In all other cases, features are scaled by their declared
     bounds or by a logarithm, and each record's mean is subtracted, except from records with few features, whose mean
-    carries much of their information. Large images are pooled, which costs a linear model little accuracy and makes
-    every message smaller by three quarters.
+    carries much of their information. Large images are pooled; this costs a linear model little accuracy and makes
+    every message three quarters smaller.
     """
     features = data.records.features.shape[1]
     if settings.fidelity == "paper":

@@ -116,14 +116,14 @@ def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedS
 
 
 def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.int64]]") -> int:
-    """Return the size in bytes of a share of a device's sums, packed as on the wire."""
+    """Return the size in bytes of a share of a device's sums when packed as on the wire."""
     row = round_and_clip(moments.pack(moments.scheme.moments(values)) * UNIT)
     numerator, _ = rounded_share(row, WEIGHT_ONE, 2, SHARE_BITS)
     return len(pack(numerator).data)
 
 
 def _varint_bytes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> float:
-    """Return the mean record size in bytes, encoded as protobuf zigzag varints with 7 bits per byte."""
+    """Return the mean size in bytes of a record encoded as protobuf zigzag varints, with 7 bits per byte."""
     total = 0
     for row in np.array_split(values, max(1, values.size // 2**20)):
         zigzag = (row << 1 ^ row >> 63).astype(np.uint64)

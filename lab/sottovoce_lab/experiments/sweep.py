@@ -12,7 +12,7 @@ from sottovoce_lab.testbed.run_spec import build_run_spec, combinations, split_s
 
 SCHEMA = "sottovoce.sweep/1"
 _MAX_POINTS = 60  # maximum number of points per curve
-_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # these fleets consist of processes and need the whole machine
+_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # these engines run agents as processes, and a fleet needs the whole machine
 
 
 def run_sweep(
@@ -57,7 +57,7 @@ def run_sweep(
 
 
 def run_one(keys: Mapping[str, Any]) -> Outcome:
-    """Execute one run in this process, and return those results that do not depend on the machine's speed."""
+    """Execute one run in this process, and return only results that do not depend on the machine's speed."""
     spec = build_run_spec(keys, "sweep")
     report = run(spec, Watcher(), saved_runs.load_cached(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]

@@ -26,7 +26,7 @@ _HARD, _USUAL = 0.7, 0.99
 """Accuracies of the optimal noise-free classifier, which determine the class separations."""
 # The easy separation, as a multiple of the usual one. Real classes differ mostly along high-variance directions, so
 # they lose less accuracy to noise.
-_EASIER = 1.6
+_EASY_FACTOR = 1.6
 _BISECTIONS = 25
 _MIN_SPAN = 0.1  # minimum fraction of its declared range that a feature uses; real features seldom use all of it
 _SPANS = 1  # seed for the fraction of its declared range that each feature uses
@@ -205,7 +205,7 @@ def _summarise(name: str, results: Mapping[tuple[str, float, int], _Result]) -> 
 def compute_separations(shape: Shape) -> tuple[float, float, float]:
     """Return how far class means lie from their centre, in standard deviations, for hard, usual and easy data."""
     usual = _separation(shape, _USUAL)
-    return _separation(shape, _HARD), usual, _EASIER * usual
+    return _separation(shape, _HARD), usual, _EASY_FACTOR * usual
 
 
 def _separation(shape: Shape, accuracy: float) -> float:

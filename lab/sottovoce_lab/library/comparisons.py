@@ -57,11 +57,11 @@ class Comparison:
 
 @contextmanager
 def start_comparisons(planned: Plan) -> Iterator[Callable[[], list[Comparison]]]:
-    """Start to simulate variants of a run, and provide a function that waits for their accuracies.
+    """Start simulations of a run's variants, and provide a function that waits for their accuracies.
 
-    The variants are a single device with the same ε, secure sums with shared noise, and no noise. The list of results
-    is empty for runs that are not classifications. The simulations yield processor time to everything else, so the run
-    itself can take place meanwhile.
+    The variants are a single device with the same ε, secure sums with shared noise, and no noise. If the
+    run is not a classification, the list of results is empty. The simulations have the lowest priority, so the run
+    itself can take place at the same time.
 
     Args:
         planned: the plan for the run.
@@ -85,7 +85,7 @@ def start_comparisons(planned: Plan) -> Iterator[Callable[[], list[Comparison]]]
 
 
 _Outcome = tuple[float, str]
-"""The accuracy, and the adversary that a record is protected against."""
+"""The accuracy, and the adversary against whom a record is protected."""
 
 _Variant = Callable[[Options], _Outcome]
 
@@ -94,7 +94,7 @@ _Variant = Callable[[Options], _Outcome]
 def _processes(maximum: int) -> Iterator[Pool]:
     """Provide processes with the lowest priority, up to one per processor, which are killed at the end.
 
-    They inherit that Ctrl-C is ignored, so it reaches only the caller.
+    The processes inherit a handler that ignores Ctrl-C, so Ctrl-C interrupts only the caller.
     """
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -128,7 +128,7 @@ def _run_secure_sums(options: Options) -> _Outcome:
         topology="full",
         settings=data_settings,
         model=None,
-        fits_steps=False,  # as many cycles as the run
+        fits_steps=False,  # keep the run's number of cycles
     )
     run = simulate_plan(plan(secure_sums))
     return run.final["accuracy_mean"], str(run.privacy["threat_model"])

@@ -36,9 +36,9 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         bounds: the publicly known lowest and highest feature values, each a single number or one number per feature. If
             None, the range of the training records is used and a PrivacyWarning is issued, because that range reveals
             information about single records.
-        cycles: number of cycles of each device; by default 60, or as many as the learner's steps need.
+        cycles: number of cycles per device; by default 60, or as many as the learner's steps need.
         settings: additional keys of a device's configuration.
-        random_state: seed of the partition, the network and the simulated noise; such noise provides no privacy.
+        random_state: seed for the partition, the network and the simulated noise, which provides no privacy.
     """
 
     def __init__(

@@ -69,10 +69,10 @@ def simulate(
         data: a data SPEC such as `digits`, a data set, or a pair of features, float[n, d], and labels, int[n].
         learner: one or more names of learning algorithms; see `sottovoce testbed --help`.
         agents: number of devices among which the records are divided.
-        epsilon: total ε of each device's budget, one or more values; infinity for no noise.
-        delta: total δ of each device's budget.
-        cycles: number of cycles of each device; by default 60, or as many as the learner's steps need.
-        seed: seed of the data split, the network and the noise, one or more values.
+        epsilon: each device's total ε, as one or more values; infinity for no noise.
+        delta: each device's total δ.
+        cycles: number of cycles per device; by default 60, or as many as the learner's steps need.
+        seed: one or more seeds, each for the data split, the network and the noise of a run.
         bounds: for arrays, the publicly known lowest and highest feature values, each a single number or one number per
             feature.
         test: for arrays, test features and labels, which no device has; by default a fifth of the data.
@@ -110,7 +110,7 @@ def simulate_plan(planned: Plan) -> Run:
     """Simulate a plan and return the resulting run."""
     meter = _RecordingMeter(create_meter(planned))
     report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
-    report.baselines = lambda: None  # apart from the majority class, these take longer than the run
+    report.baselines = lambda: None  # computing the baselines, except the majority class, takes longer than the run
     document, options = report.document(), planned.options
     names = [name for name, value in document["final"].items() if isinstance(value, int | float)]
     curve = document["curve"]

@@ -16,7 +16,7 @@ from sottovoce_lab.models.losses import LOSSES, predictions
 from sottovoce_lab.models.tape import Tape, Value
 
 CHUNK_BYTES = 2**24
-"""Approximate maximum size, in bytes, of all tensors in one call of the graph."""
+"""Approximate maximum total size, in bytes, of all tensors in one call of the graph."""
 MAX_EXAMPLES = 64
 """Maximum number of examples per call."""
 MAX_POSITIONS = 1024

@@ -25,7 +25,7 @@ MAX_GRAPH_BYTES = 2**26
 """Maximum size, in bytes, of a file made by `sottovoce model build`, which contains no parameters."""
 
 MAX_FORWARD_BYTES = 2**28
-"""Maximum size, in bytes, of a file with weights, which fits the maximum number of weights in float64."""
+"""Maximum size, in bytes, of a file with weights; enough for the maximum number of weights in float64."""
 
 OLDEST_OPSET = 13
 

@@ -180,7 +180,7 @@ class _Reader:
         if len(shape) == 1:
             return Point(shape, previous=point, layer=Layer({"kind": "flatten"}))
         raise node.refusal(
-            "the operator reshapes a tensor inside the model", "reshape only the input; elsewhere, only flatten"
+            "the operator reshapes a tensor inside the model", "reshape only the input, and use only flatten elsewhere"
         )
 
     def _target(self, node: Node, point: Point) -> Vector:
@@ -272,7 +272,7 @@ def _rearrange(node: Node, array: NDArray[Any]) -> NDArray[Any]:
             return np.expand_dims(array, tuple(axes or ()))
         return np.squeeze(array, None if axes is None else tuple(axes))
     except (ValueError, IndexError) as error:
-        raise node.refusal("the operator does not fit its constant", "export the model again") from error
+        raise node.refusal("the operator cannot be applied to its constant", "export the model again") from error
 
 
 def _vector(node: Node, index: int) -> Vector:

@@ -229,7 +229,7 @@ def _append_average(point: Point, *, keep: bool) -> Point:
 def _append_group_norm(node: Node, point: Point, groups: int, weight: Floats, bias: Floats) -> Point:
     _check_epsilon(node)
     if len(point.shape) < 2 or point.shape[0] % max(1, groups) or len(weight) != point.shape[0]:
-        raise node.refusal("the number of groups does not fit the channels")
+        raise node.refusal("the groups do not divide the channels evenly, or there is not one weight per channel")
     return _append_layer(point, point.shape, {"kind": "group-norm", "groups": int(groups)}, [weight, bias])
 
 
@@ -280,7 +280,7 @@ def _floats(node: Node, index: int) -> Floats | None:
 
 def _vector(node: Node, value: NDArray[np.generic], size: int) -> Floats:
     if value.size not in (1, size):
-        raise node.refusal("the bias does not fit the weights")
+        raise node.refusal("the bias has neither one number nor one number per output")
     return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (size,)), dtype=np.float32)
 
 

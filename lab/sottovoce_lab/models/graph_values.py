@@ -140,7 +140,7 @@ def shape_after_reshape(node: Node, point: Point, target: Vector, batch: int | N
     Args:
         node: the node, for error messages.
         point: the tensor to reshape.
-        target: the new shape, in which 0 keeps a dimension and a single -1 infers one.
+        target: the new shape, in which 0 keeps a dimension's size and a single -1 means that the size is inferred.
         batch: the fixed number of examples in the file; None if any number is allowed.
 
     Raises:

@@ -9,7 +9,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, checker, helper, numpy_h
 
 OPSET = 21
 IR_VERSION = 10
-"""File format version, which all ONNX Runtime versions used by devices since 2024 support."""
+"""File format version, supported by every ONNX Runtime version that devices have used since 2024."""
 
 Value = str
 """The name of a tensor in the graph."""
@@ -82,7 +82,7 @@ class Tape:
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def reshape(self, value: Value, *shape: int) -> Value:
-        """Reshape a tensor in C order, where 0 keeps a dimension and -1 infers one."""
+        """Reshape a tensor in C order; 0 keeps a dimension's size, and -1 means that the size is inferred."""
         return self.op("Reshape", value, self.integers(*shape))
 
     def model(self, outputs: Iterable[tuple[Value, Value, DTypeLike, Iterable[int | str]]]) -> ModelProto:

@@ -66,7 +66,7 @@ def build_cells(outcomes: Mapping[RunPosition, Outcome], measure: str) -> Cells:
 
 
 def format_measure(value: float, sign: str = "") -> str:
-    """Format a measure with three decimals, or with two digits and a power of ten if it is large; `sign` may be "+"."""
+    """Format a measure with three decimals or, if it is large, two digits and a power of ten; `sign` may be "+"."""
     return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 
 

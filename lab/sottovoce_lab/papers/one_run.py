@@ -60,7 +60,7 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
     planned = plan(spec.options(), data)
     meter = GradientMeter(planned) if gradient_norm else None
     report = memory.run(planned, Watcher(), meter=meter, points=points)
-    report.baselines = lambda: None  # apart from the majority class, computing them takes longer than the run
+    report.baselines = lambda: None  # computing them, except the majority class, takes longer than the run
     return _extract_outcome(report.document(), majority_accuracy(planned.test) if planned.classes > 1 else None)
 
 

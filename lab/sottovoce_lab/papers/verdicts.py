@@ -1,7 +1,7 @@
 """Compute verdicts on an experiment's claims from paired runs; verdicts are never entered manually.
 
-A claim holds or fails if the 95 % interval over at least five seeds lies on one side of the claimed value, and is
-undecided if it does not. A comparison of two series is also undecided if neither does better than the majority class,
+A claim holds or fails if the 95 % interval over at least five seeds lies on one side of the claimed value; otherwise,
+the claim is undecided. A comparison of two series is also undecided if neither does better than the majority class,
 regardless of which series is ahead.
 """
 

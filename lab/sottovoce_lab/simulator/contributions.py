@@ -1,7 +1,7 @@
-"""Invariant for contributions: stored ones never get older, and only releases change a sum (decision 36).
+"""Invariant for contributions: older ones never replace newer ones, and only releases change a sum (decision 36).
 
 While a device is up, its stored contribution from an owner always has the highest step count of all contributions that
-it has ever stored from that owner. The device's own sum changes only by the contribution of each of its releases.
+it has ever stored from that owner. The device's own sum changes only by what each of its releases contributes.
 """
 
 from collections.abc import Sequence

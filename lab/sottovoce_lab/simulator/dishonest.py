@@ -2,15 +2,15 @@
 
 Some dishonest devices add vectors to the model that differ from their vaults' answers (`flip`, `tenfold`, `noise`,
 `zero`, `giant`), and do not shorten their steps as honest devices do. Apart from this, they follow the protocol, and
-every invariant about messages holds. Others falsify the contributions that they sign or, in pairwise averaging, their
-proposals and answers:
+every invariant about messages holds. Other dishonest devices falsify the contributions that they sign or, in pairwise
+averaging, their proposals and answers:
 
 opposite   the opposite of the mean model
 close      a vector displaced from the mean against the mean's direction, by the distance of a typical honest
            contribution; in pairwise averaging, the opposite of the model, with the greatest length that is accepted
 little     the mean, moved by one standard deviation in each coordinate: "a little is enough" (Baruch, Baruch & Goldberg
            2019)
-late       honest until all steps are taken, then `close`, as far as other devices still accept it
+late       honest until all steps are taken, then like `close`, but only as far as other devices still accept
 """
 
 from collections.abc import Callable
@@ -36,8 +36,8 @@ from typing_extensions import override
 from sottovoce_lab.simulator.altered_release import AlteredRelease
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
-_LOUD = 10.0  # length of the false noise, as a multiple of the length of the vault's answer
-_NEAR = 0.9  # length of a false move, as a fraction of the longest move that an honest device accepts
+_NOISE_FACTOR = 10.0  # length of the false noise, as a multiple of the length of the vault's answer
+_MOVE_FRACTION = 0.9  # length of a false move, as a fraction of the longest move that an honest device accepts
 Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Maps other devices' contributions or models, float64[k, P], to the false vector."""
 
@@ -103,7 +103,7 @@ class LateMixer(LyingMixer):
         own_vector = own_contribution.numerator / UNIT
         median_length = lower_median(np.linalg.norm([own_vector, *others], axis=1))
         direction = self._lie(others) - own_vector
-        max_move = _NEAR * self.acceptance.reach(
+        max_move = _MOVE_FRACTION * self.acceptance.reach(
             own_contribution.steps, state.step, max(median_length, float(np.linalg.norm(own_vector)))
         )
         return self._signed_as(state, own_vector + direction * min(1.0, max_move / float(np.linalg.norm(direction))))
@@ -157,7 +157,7 @@ def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
     random = np.random.default_rng(seed)
 
     def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
-        scaled_noise = random.normal(size=value.shape) * _LOUD * np.sqrt((value.astype(np.float64) ** 2).mean())
+        scaled_noise = random.normal(size=value.shape) * _NOISE_FACTOR * np.sqrt((value.astype(np.float64) ** 2).mean())
         return cast(NDArray[np.int64], np.rint(scaled_noise).astype(np.int64))
 
     alter: dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]] = {
@@ -197,7 +197,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
 
         def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
             mean = models.mean(axis=0)
-            displaced: NDArray[np.float64] = mean * -max(0.0, _NEAR * farthest / max(_length(mean), 1e-12) - 1)
+            displaced: NDArray[np.float64] = mean * -max(0.0, _MOVE_FRACTION * farthest / max(_length(mean), 1e-12) - 1)
             return displaced
 
         return LyingPairwise(learner, {**_MESSAGE_LIES, "close": close, "late": close}[lie], lies_late=lie == "late")

@@ -1,7 +1,7 @@
 """Simulated disks that can fill up, after which neither an agent's state nor its ledger can be written.
 
-On a full disk, every commit of the state fails. The ledger still accepts rows that fit into its last page, as is usual
-for SQLite, so a charge may be durable even though the release that it pays for is not.
+On a full disk, every attempt to commit the state fails. SQLite, and hence the ledger, still accepts rows that fit into
+the last page, so a charge may be durable even though the release that it pays for is not.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
-_SMALLEST_PAGE = 512
+_MIN_PAGE_BYTES = 512
 _MAX_PAGES = 2**32 - 2
 
 

@@ -22,7 +22,7 @@ _FLEET = "simulated"
 _TASK = sha256(b"simulated").digest()
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
-_FOR_ALL = 3650.0  # lifetime in days of device certificates that are never renewed; the fleet certificate lives longer
+_LIFETIME_DAYS = 3650.0  # lifetime of device certificates that are never renewed; the fleet certificate lives longer
 
 
 class Member:
@@ -99,11 +99,11 @@ def enrol_agents(agents: int, seed: int, validity_days: int | None, days: Callab
         days: returns the number of days since the run started.
     """
     key = generate_private_key(SECP256R1())
-    validity = Validity(_BEGAN - timedelta(days=_FOR_ALL), _BEGAN + timedelta(days=2 * _FOR_ALL))
+    validity = Validity(_BEGAN - timedelta(days=_LIFETIME_DAYS), _BEGAN + timedelta(days=2 * _LIFETIME_DAYS))
     fleet = Fleet(_FLEET, fleet_certificate(_FLEET, key, validity), key)
 
     def keys(number: int) -> DeviceKeys:
         private_key = sha256(f"{seed}/{number}".encode()).digest()
         return DeviceKeys(Ed25519PrivateKey.from_private_bytes(private_key), generate_private_key(SECP256R1()))
 
-    return [Member(fleet, keys(number), validity_days or _FOR_ALL, days) for number in range(agents)]
+    return [Member(fleet, keys(number), validity_days or _LIFETIME_DAYS, days) for number in range(agents)]

@@ -12,7 +12,7 @@ from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 _ONLINE = 0.9  # fraction of agents online at any moment under log-normal churn, as in Ormándi et al. 2013
 _MAX_NAMED = 12
 _DAYS = (40.0, 400.0)
-"""Minimum and maximum number of days that a wrong wall clock is ahead or behind."""
+"""Minimum and maximum number of days by which a wrong wall clock is ahead or behind."""
 
 
 @dataclass(frozen=True, slots=True)

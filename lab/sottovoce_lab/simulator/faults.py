@@ -9,7 +9,8 @@ partition=SHARE@cycle:A-B     from cycle A until cycle B, a share of the agents 
 kill=P@cycle:N                a share P of the agents is killed (kill -9) when the fleet reaches cycle N
 restart=P@cycle:N             a share P of the killed agents restarts from its stored state at cycle N
 churn=lognormal(MU,SIGMA)     agents crash and restart after sessions of log-normal length in cycles; 90 % are online
-churn=trace:FILE              likewise, from a trace with lines `agent,down_cycle,up_cycle`; agents are numbered from 0
+churn=trace:FILE              agents crash and restart as listed in a trace with lines `agent,down_cycle,up_cycle`,
+                              where agents are numbered from 0
 broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and restarts after TIME, as in 3s
 vault=MEAN±SPREAD             the delay of each vault answer is uniform in MEAN±SPREAD, with the same syntax as `delay`
 dishonest=SHARE@WHAT          a share of the agents (the last ones) is dishonest from the start; see simulator.dishonest

@@ -75,7 +75,7 @@ class ReleaseChargeLaw:
         self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
 
     def find_violation(self, occurrence: Occurrence) -> str | None:
-        """Return the violation, if any. Between these events, the ledger grows by one charge and release at most."""
+        """Return the violation, if any. Between checks, the ledger grows by at most one charge and one release."""
         if occurrence.event not in ("answer", "start", "kill"):
             return None
         handed_out, answer = self._handed_out[occurrence.device.id], occurrence.facts.get("answer")

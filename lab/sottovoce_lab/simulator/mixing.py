@@ -15,7 +15,7 @@ from sottovoce_lab.simulator.topology import NEWSCAST
 Matrix = NDArray[np.float64]
 Peers = Sequence[Sequence[int]]
 
-# At this size, computing the eigenvalues takes seconds; for twice as many agents, it takes eight times as long.
+# With this many agents, computing the eigenvalues takes seconds; twice as many agents take eight times as long.
 _MAX_AGENTS = 1000
 
 
@@ -43,9 +43,9 @@ def uniform_columns(peers: Peers) -> Matrix:
 def rotation(peers: Peers) -> Matrix:
     """Return the matrix for one full rotation, in which every device sends to its peers in turn, float64[n, n].
 
-    The matrix is the product of the rounds' column-stochastic matrices, with the last round leftmost. There are as many
-    rounds as the largest number of peers on any device. A device with fewer peers starts over with its first peer, and
-    a device without peers keeps its whole value.
+    The matrix is the product of the rounds' column-stochastic matrices, with the last round leftmost. The number
+    of rounds is the largest number of peers that any device has. A device with fewer peers starts over with its first
+    peer, and a device without peers keeps its whole value.
     """
     product = np.eye(len(peers))
     for round_index in range(max(map(len, peers))):
@@ -57,8 +57,8 @@ def spectral_gap(W: Matrix) -> float:
     """Return the spectral gap 1 - |λ₂| of a stochastic matrix; 1 for a single device.
 
     λ₂ is the eigenvalue with the second largest modulus. Each application of a symmetric W reduces the values' L2
-    distance from their average by at least the factor |λ₂|; any other W does so asymptotically. For the matrix from
-    `rotation`, one application is one full rotation.
+    distance from their average by at least the factor |λ₂|; any other W reaches this rate only asymptotically. For the
+    matrix from `rotation`, one application is one full rotation.
     """
     symmetric = np.array_equal(W, W.T)
     moduli = np.sort(np.abs(np.linalg.eigvalsh(W) if symmetric else np.linalg.eigvals(W)))

@@ -20,7 +20,7 @@ from sottovoce.privacy.api import Refused
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Occurrence
 
-_ROUNDED = 1 + 1e-9
+_ROUNDING_FACTOR = 1 + 1e-9
 _CHANGED = "a model changed by an amount other than its release or the move of this event"
 _STEPS = "a device's step count differs from the number of answers from its vault"
 _MADE_UP = "a device applied an answer that no device sent to it, or applied an answer twice"
@@ -74,7 +74,7 @@ class PairwiseSumLaw:
 
 
 def _is_too_long(move: Move, learner: Pairwise) -> bool:
-    return length(move.numerator) > learner.reach / 2 * _ROUNDED
+    return length(move.numerator) > learner.reach / 2 * _ROUNDING_FACTOR
 
 
 def _model_without_answer(occurrence: Occurrence, previous: PairwiseState) -> NDArray[np.int64]:

@@ -25,12 +25,12 @@ def partition(
     Args:
         name: `iid`: all records at random, in shares that differ by at most one record; `iid(K)`: K random records per
             agent; `one-record`: one random record per agent; `dirichlet(ALPHA)`: the records of each class in
-            proportions drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), less
-            even for a smaller ALPHA; `by-group`: whole groups, largest first, assigned to the agents in round-robin
-            order; `one-group`: one random group per agent;
-            `overlapping(N)`: N random records per agent, drawn by each agent from all records (Jin, He & Dai 2023,
-            second study); `overlapping`: all records for every agent. Except with `overlapping`, no record goes to two
-            agents. `iid`, `dirichlet` and `by-group` assign every record and may leave an agent without records.
+            proportions drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), which
+            are less even for a smaller ALPHA; `by-group`: whole groups, largest first, assigned to the agents in
+            round-robin order; `one-group`: one random group per agent; `overlapping(N)`: N random records per agent,
+            drawn for each agent separately from all records (Jin, He & Dai 2023, second study); `overlapping`: all
+            records for every agent. Except with `overlapping` and `overlapping(N)`, no record goes to two agents.
+            `iid`, `dirichlet` and `by-group` assign every record and may leave an agent without records.
         labels: label of each record, int64[n].
         agents: number of agents, at least 1.
         seed: seed, non-negative; the same seed gives the same partition.
@@ -43,7 +43,7 @@ def partition(
         DataError: for an unknown name, a value out of range, no agents, too few records or groups, or missing groups.
     """
     if agents < 1:
-        raise DataError("A partition requires at least one agent. Increase the number of agents.")
+        raise DataError("There are no agents to divide the records among. Specify at least one agent.")
     generator, n = _generator(seed), len(labels)
     if name == "iid":
         return _sorted(np.array_split(generator.permutation(n), agents))

@@ -1,7 +1,6 @@
 """Simulate record releases in ordinary floats, with the same distributions, for many rows at a time; not for devices.
 
-The low bits of a float reveal the noise that was added to it, and the generator is seeded, so this noise
-protects no one.
+A float's low bits reveal the noise that was added to it, and the generator is seeded, so this noise protects no one.
 """
 
 import math

@@ -27,13 +27,13 @@ _INCARNATION = 1
 _RETRY_PERIODS = 0.5
 _NOTIFICATION_PERIODS = 3.0  # number of periods within which all devices are notified of a revocation
 _PAUSE_PERIODS = (0.5, 1.5)  # how many periods a device with a full disk waits before it restarts
-# How much longer a held-back message takes, in retry intervals: its own retry overtakes it, and later messages may.
+# How much longer a held-back message takes, in retry intervals: its own retry overtakes it, and later messages may too.
 _HELD_RETRIES = (1.0, 4.0)
 
 
 @dataclass(slots=True)
 class Traffic:
-    """The numbers of messages (including retries), of retries, and of values transferred in messages and replies."""
+    """Counts of messages (including retries), of retries, and of values transferred in messages and replies."""
 
     messages: int = 0
     retries: int = 0

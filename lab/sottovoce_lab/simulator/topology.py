@@ -89,7 +89,7 @@ def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
 
     A switch replaces the edges a-b and c-d with a-d and c-b if the result is a simple graph. The stationary
     distribution is uniform over all simple graphs with this degree (Cooper, Dyer & Greenhill 2007). For degrees of 3 or
-    more, nearly all of these graphs are connected. If the graph is not, switching continues.
+    more, nearly all of these graphs are connected. If the result is not connected, switching continues.
     """
     if not 3 <= degree < n or degree * n % 2:
         raise UsageError(

@@ -28,7 +28,7 @@ from sottovoce.errors import PrivacyError
 Matrix = NDArray[np.float64]
 Noise = Literal["fresh", "once"]
 
-_DEPENDENT = 1e-11  # a message adds no information if the norm of its new part, relative to the message, is smaller
+_DEPENDENT = 1e-11  # if the norm of a message's new part is less than this share of the message's norm, it adds nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
         PrivacyError: if the topology is unknown or there are fewer than two agents.
     """
     if agents < 2:
-        raise PrivacyError("a network requires at least two agents")
+        raise PrivacyError("the network has fewer than two agents; add agents")
     path = [(i, i + 1) for i in range(agents - 1)]
     edges = {
         "ring": [*path, (agents - 1, 0)] if agents > 2 else path,

@@ -55,7 +55,7 @@ class Baselines:
 
 
 _WHY = {
-    "none": "here the devices gain nothing from one another: use more cycles, or another learner",
+    "none": "the devices gain nothing from one another in this run: use more cycles, or another learner",
     "local": "the noise costs more than the other devices' records contribute: use more records or devices, a larger "
     "ε, or --noise cell with a learner that supports secure sums",
     "cell": "the noise costs more than the other devices' records contribute: use more records or devices, or a "

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sottovoce_lab.testbed.measure import Meter, Metrics, Quality
 
-_MAX_SHORTFALL = 0.1  # an agent is left behind if its accuracy is below the mean by more than this
+_MAX_SHORTFALL = 0.1  # an agent is left behind if its accuracy is more than this below the mean
 _MAX_NAMED = 5
 
 

@@ -305,4 +305,6 @@ def _free_ports(count: int) -> list[int]:
         ports.append(port)
         if len(ports) == count:
             return ports
-    raise NetworkError(f"127.0.0.1 has no {count} free ports in {_PORTS.start}-{_PORTS.stop - 1}; use fewer agents")
+    raise NetworkError(
+        f"127.0.0.1 has fewer than {count} free ports in {_PORTS.start}-{_PORTS.stop - 1}; use fewer agents"
+    )

@@ -1,4 +1,4 @@
-"""The quality of published models, which the harness measures on records that no agent holds."""
+"""The quality of published models, measured by the harness on records that no agent holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Errors:
         rmse_mean: the root mean squared error per number, averaged over agents.
         rmse_max: the largest root mean squared error of any agent.
         mae_mean: the mean absolute error per number, averaged over agents.
-        rmse_theory: σ/√n, the error in each number that the noise of n devices alone causes.
+        rmse_theory: σ/√n, the error in each number if the noise of n devices were the only cause.
         rmse_clip: the noise-free error, which comes from clipping and from omitted harmonics.
         rmse_prior: the RMSE of the public prior alone, or of zeros without a prior, as achieved by a fleet that sends
             nothing.

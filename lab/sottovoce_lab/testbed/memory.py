@@ -272,7 +272,7 @@ def _surviving_models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
 
 
 def _traffic(simulation: Simulation) -> Traffic:
-    """Return the traffic in memory, where messages are not encoded and only the bytes of their numbers count."""
+    """Return the traffic in memory; messages are not encoded there, so only the bytes of their numbers count."""
     counts = simulation.traffic
     numbers = counts.numbers * _BYTES_PER_NUMBER
     return Traffic(counts.messages, numbers, numbers)

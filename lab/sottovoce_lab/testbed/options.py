@@ -55,7 +55,7 @@ _OPTIONS = {
 }
 """The testbed's options, by the keys that users may try to set with `--set` instead."""
 _SYNONYMS = {"lr": "step_size", "learning_rate": "step_size", "batch_size": "batch", "epochs": "steps"}
-"""Other programs' names for keys, with the names used here."""
+"""Names that other programs use for keys, and the names used here."""
 _TESTBED_KEYS = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _LEARNER_PREFIX = "learner."
 _SET_BY_TESTBED = {
@@ -195,7 +195,7 @@ class Options:
 
     @property
     def uses_training_ranges(self) -> bool:
-        """Whether features are scaled by the training set's own ranges, as in the paper, whose claim is refuted."""
+        """Whether features are scaled by the training set's own ranges, as in the paper; no ε holds in this case."""
         is_scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
         return is_scaled and "data.bounds" not in self.settings
 
@@ -264,8 +264,8 @@ class Options:
     def steps(self) -> int:
         """The default number of private releases, which leaves the last cycles for mixing.
 
-        The last fifth of the cycles is for mixing, or up to two fifths in large fleets. A secure sum takes two or three
-        cycles and needs no mixing afterwards.
+        The last fifth of the cycles is for mixing; in large fleets, up to two fifths are. A secure sum takes two or
+        three cycles and needs no mixing afterwards.
         """
         if self.algorithm.secure_sums == "always":
             return max(1, self.cycles // 3)

@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def isolated_agents(self) -> frozenset[int]:
-        """The agents without a link in either direction, which no peer can warn that their ledger is out of date."""
+        """The agents without any links; no peer can warn such an agent that its ledger is out of date."""
         linked_agents = {i for i, row in enumerate(self.peers) if row} | {j for row in self.peers for j in row}
         return frozenset(range(self.options.agents)) - linked_agents
 

@@ -1,7 +1,7 @@
 """Public labelled records for scoring models, and where a testbed takes them from.
 
-`held-apart` is a share of the training records that no agent holds and on which nothing else is measured. `test` is a
-sample of the test records, as in the PDSL paper. Weights are then chosen on test records, and the report states this.
+`held-apart` is a share of the training records that no agent holds and that no other measurement uses. `test` is a
+sample of the test records, as in the PDSL paper; weights are then chosen on test records, and the report states this.
 Both accept a maximum number of records, as in `held-apart(200)`.
 """
 

@@ -68,7 +68,7 @@ def contamination_warnings(plan: Plan) -> list[str]:
 
 
 def shared_record_warnings(plan: Plan) -> list[str]:
-    """Return warnings if several agents hold one record, or several records share a reading, because costs add up."""
+    """Return warnings if several agents hold the same record or records share a reading, because costs then add up."""
     agents, budget, warnings = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
         return []

@@ -47,7 +47,7 @@ def newest_testbed(processes: Path = Path("/proc")) -> Path:
 
 
 def _directories(processes: Path) -> Iterator[Path]:
-    """Yield the testbed directory of each testbed agent that this user runs, as given on its command line."""
+    """Yield, for each testbed agent that this user runs, the testbed directory on its command line."""
     for process in processes.glob("[0-9]*"):
         try:
             arguments = (process / "cmdline").read_bytes().split(b"\0")

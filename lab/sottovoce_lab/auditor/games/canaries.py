@@ -2,7 +2,7 @@
 
 A fair coin assigns each canary to one of two neighbouring worlds. The observer scores each canary by the likelihood
 ratio under the stated law, and answers "first" if the score exceeds a threshold fixed in advance. Within a single
-device, it guesses only the eighth of the canaries about which it is most certain.
+device, the observer guesses only the eighth of the canaries about which it is most certain.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A game that checks whether a release's low bits reveal anything, as those of a float would (Mironov 2012)."""
+"""A game that checks whether a release's low bits reveal anything, as a float's low bits would (Mironov 2012)."""
 
 import numpy as np
 

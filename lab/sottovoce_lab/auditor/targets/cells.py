@@ -138,7 +138,7 @@ class CellMeans(Means):
     """A subject like Means, whose device releases its mean only as part of a cell's secure sum.
 
     Attributes:
-        extra_colluding: how many members collude beyond the number that the cell tolerates, to measure the loss.
+        extra_colluding: how many more members collude than the cell tolerates, to measure the privacy loss.
     """
 
     extra_colluding: int = 0
@@ -167,7 +167,7 @@ class CellMeans(Means):
 
     @property
     def sigma(self) -> float:
-        """σ of the observation: that of the sum of the honest noise shares."""
+        """σ of the observation, which is the σ of the sum of all honest noise shares."""
         mechanism = self._mechanism
         return mechanism.share(self.cell.least) * mechanism.step * math.sqrt(self._honest)
 
@@ -207,7 +207,7 @@ class CellMeans(Means):
 
 @dataclass(frozen=True, slots=True)
 class CellGradients(GaussianSums):
-    """Gradient sums from a device in a cell, with the same terms as the same number of sums outside a cell.
+    """Gradient sums from a device in a cell, with the terms that this number of sums has outside a cell.
 
     Attributes:
         cell: the cell parameters.

@@ -37,15 +37,15 @@ _UNIT = 2.0**40
 _FINEST_SHARE_BITS = 40  # the finest setting of share_bits, at which a share reveals the most
 _RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
 _SECONDS = 5.5  # a period is one second
-_GOLF_SECONDS = 2.5  # enough for two messages with all records, one to each peer
+_GOLF_SECONDS = 2.5  # long enough to send all records once to each of the two peers
 
 
 def create_push_sum_observer(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Observer:
     """Return an observer that inverts push-sum.
 
     The peers send everything back, so consecutive shares differ only by the vault's answer. A share reveals the
-    numerator to within 2^-40, so the observer knows a release, and the point of the next one, to within a millionth of
-    the noise. If devices also mix the threshold, it is part of the point.
+    numerator to within 2^-40, so the observer knows each release, and the next release's point, to within a millionth
+    of the noise. If devices also mix the threshold, the point includes it.
     """
     return _steps(terms, size, thresholds, _masses)
 
@@ -53,8 +53,8 @@ def create_push_sum_observer(terms: GradientTerms, size: int, thresholds: Thresh
 def create_contributions_observer(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Observer:
     """Return an observer that inverts contributions.
 
-    Each contribution adds the vault's answers since the previous contribution. Here that is a single answer, which
-    reveals the most.
+    Each contribution adds all vault answers since the previous contribution. Here, it adds a single answer, because
+    that reveals the most.
     """
     return _steps(terms, size, thresholds, _sums)
 

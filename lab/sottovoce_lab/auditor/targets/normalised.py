@@ -36,7 +36,7 @@ class NormalisedSums(GaussianSums):
         return CLIP
 
     def scalar_variant(self) -> "NormalisedSums":
-        """Return a variant that releases single numbers: under the rule `decay`, which adds no bit; see Subject."""
+        """Return a variant that releases single numbers, with the rule `decay`, because it adds no bit; see Subject."""
         return replace(self, kernel=type(self.kernel)(1, 1), observer=None, rule="decay")
 
     @override
@@ -49,7 +49,7 @@ class NormalisedSums(GaussianSums):
         return self.kernel.size + (self.rule == "quantile")
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
-        """Return the rows without the bit, a coordinate that all canaries share."""
+        """Return the rows without the bit, because all canaries share this coordinate."""
         return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:

@@ -107,5 +107,5 @@ def _create_gradient_observer(
 def _thresholds(config: AgentConfig, size: int) -> Thresholds:
     schedule = push_sum_schedule(config, size)
     if schedule.thresholds is None:
-        raise InternalError("normalised sums require a threshold: this is a bug; please report it")
+        raise InternalError("normalised sums were requested without a threshold: this is a bug; please report it")
     return schedule.thresholds

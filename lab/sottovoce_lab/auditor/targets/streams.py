@@ -58,7 +58,7 @@ class Streams:
 
     @property
     def grid(self) -> float:
-        """The grid step: the largest power of two up to clip / (2^8 √P), times the unit of the weights."""
+        """The grid step: the largest power of two up to clip / (2^8 √P), multiplied by the weights' unit."""
         return math.ldexp(1.0, math.floor(math.log2(_CLIP / (2**8 * math.sqrt(self.size)))) - _BITS)
 
     @property

@@ -233,7 +233,7 @@ class GaussianSums:
         return {**orthogonal, "place": total_p_value}
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
-        """Return those coordinates of the canaries' contributions in which no two canaries overlap."""
+        """Return the canaries' contributions, limited to coordinates in which no two canaries overlap."""
         return rows
 
     def _all_canaries(self) -> Records:

@@ -90,7 +90,7 @@ class VisitSums:
     def law(self) -> MaxNormLaw:
         """The stated law, with scale 2/ε jointly over a feature's copies, or 2c/ε for each copy."""
         if self.budget.epsilon is None:
-            raise InternalError("a noise-free visit has no noise scale: this is a bug; please report it")
+            raise InternalError("the audit has no noise scale for a noise-free visit: this is a bug; please report it")
         c = copies(CLASSES)
         return (
             MaxNormLaw(2 / self.budget.epsilon, c)
@@ -105,7 +105,7 @@ class VisitSums:
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""
         if self.budget.epsilon is None:
-            raise InternalError("noise-free visits cannot be audited: this is a bug; please report it")
+            raise InternalError("the audit was given noise-free visits: this is a bug; please report it")
         terms = WalkTerms(AUDITED, "pegasos", self.features, CLASSES, (self.budget.epsilon,), self.law_name, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 

@@ -21,7 +21,7 @@ class Layer(Protocol):
     """A declared layer. Input shapes are for one example, without the batch dimension."""
 
     name: ClassVar[str]
-    """Prefix for the layer's parameter names, such as `conv`, which a number follows; empty without parameters."""
+    """Prefix for the layer's parameter names, such as `conv`, followed by a number; empty without parameters."""
     passes: ClassVar[bool]
     """Whether the initial values of earlier weights depend on the activation after this layer.
 

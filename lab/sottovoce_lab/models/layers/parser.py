@@ -111,6 +111,6 @@ def _build_block(block: Block, shape: Shape, rectified: bool, scope: str, locati
     if body.output != shortcut.output:
         raise ValueError(
             f"{location}shortcut: the shortcut outputs {format_shape(shortcut.output)}, "
-            f"but `layers` outputs {format_shape(body.output)}: make both shapes equal"
+            f"but `layers` outputs {format_shape(body.output)}: change one of them so that both shapes are equal"
         )
     return Residual(body, shortcut)

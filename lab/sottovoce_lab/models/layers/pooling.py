@@ -38,7 +38,7 @@ class _Pool(LayerDeclaration, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def _overlapping_windows(self, shape: Shape, kernel: Pair) -> Windows:
-        """Return the windows, all of which must overlap the image, because the others would have no maximum.
+        """Return the windows, all of which must overlap the image, because a window outside it would have no maximum.
 
         Raises:
             ValueError: if the padding is not smaller than the kernel.

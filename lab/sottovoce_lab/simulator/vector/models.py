@@ -100,7 +100,7 @@ def _keep_freed_memory() -> None:
     """Make glibc keep freed memory, which halves the run time of a small fleet.
 
     By default, glibc returns a freed temporary array to the system and must request new pages for the next one. Once a
-    large block has been freed, glibc keeps up to the size of that block of freed memory.
+    large block has been freed, glibc keeps freed memory up to the size of that block.
     """
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 

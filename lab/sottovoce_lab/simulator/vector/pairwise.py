@@ -66,7 +66,7 @@ class PairwiseFleet:
 
     @property
     def steps(self) -> int:
-        """The number of private steps per device so far, which include an answer from the following cycle on."""
+        """The number of private steps per device so far; an answer counts from the following cycle on."""
         return self._states[0].step
 
     @property

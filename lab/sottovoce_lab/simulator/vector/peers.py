@@ -23,7 +23,7 @@ class Peers(Protocol):
 
 
 class Overlay:
-    """Peer selection from NewsCast views, which one NewsCast exchange per device and cycle updates.
+    """Peer selection from NewsCast views, which are updated by one NewsCast exchange per device and cycle.
 
     Args:
         nodes: the number of devices, at least 2.
@@ -63,7 +63,7 @@ class _Graph:
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Return uniformly random offsets to any other device; NewsCast approximates this rule."""
+    """Return uniformly random offsets, which lead to any other device; NewsCast approximates this rule."""
     return generator.integers(1, nodes, nodes)
 
 

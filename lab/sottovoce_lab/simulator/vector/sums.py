@@ -1,4 +1,4 @@
-"""Push-sum over vectors that devices contribute before the first cycle, computed only from the mixing weights.
+"""Push-sum over vectors that devices contribute before the first cycle, computed from the mixing weights alone.
 
 Mixing is linear, so a device always has a weighted sum over all devices' vectors. The weights follow from the
 recipients in each cycle, processed from the last cycle to the first, so 10⁵ devices with 10⁴ numbers each fit into

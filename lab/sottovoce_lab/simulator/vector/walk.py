@@ -20,10 +20,10 @@ class GradientWalk:
 
     A device's gradient is the mean over its b records of slope · y^(k)x, with ‖x‖₁ ≤ 1 and a slope from 0 to 1, where
     each term is rounded toward zero on a grid. Replacing one record therefore changes the device's sum by at most 2 in
-    L1, in each copy. Because all copies have the same |x|, the norm that sums the maximum over copies over all features
-    also changes by at most 2. Without `joint`, as in the paper, each copy gets independent noise with scale
-    2·copies/ε. With `joint`, the copies get joint noise with scale 2/ε for the latter norm; its distribution is that of
-    sottovoce.privacy.mechanisms.samplers.max_norm_laplace, but sampled with floats.
+    L1, in each copy. All copies have the same |x|, so the change is also at most 2 in the max norm, which takes each
+    feature's maximum over the copies and adds these maxima up. Without `joint`, as in the paper, each copy gets
+    independent noise with scale 2·copies/ε. With `joint`, the copies get joint noise with scale 2/ε in the max norm. It
+    has the distribution of sottovoce.privacy.mechanisms.samplers.max_norm_laplace, but is sampled with floats.
 
     Args:
         records: each device's records y^(k)x, float64[devices, b, copies, d].

@@ -24,7 +24,7 @@ class ContainerFleet:
     Args:
         root: the root directory of the places.
         count: the number of agents.
-        timeout: the time limit in seconds, which applies in turn to preparing the places, to all agents joining, and
+        timeout: the time limit in seconds, which applies separately to preparing the places, to all agents joining and
             to all agents answering for the first time.
 
     Raises:
@@ -115,5 +115,5 @@ def _member(place: Place) -> Member:
 
 
 def _ready(place: Place) -> float:
-    """Return the seconds from writing the device's configuration to creating the socket on which it answers."""
+    """Return the seconds between writing the device's configuration and creating the socket on which it answers."""
     return max(0.0, (place.state / "agent.sock").stat().st_mtime - place.config.stat().st_mtime)

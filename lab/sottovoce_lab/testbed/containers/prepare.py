@@ -1,4 +1,4 @@
-"""A one-shot service that creates a fleet, its broker directory, and a place with a share of the data per device."""
+"""A one-shot service that creates a fleet, its broker directory and, for each device, a place with a data share."""
 
 from pathlib import Path
 
