@@ -42,7 +42,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self.connection.execute(f"PRAGMA page_size = {_SMALLEST_PAGE}")
+        self.connection.execute(f"PRAGMA page_size = {_MIN_PAGE_BYTES}")
         self._full = False
 
     @property
