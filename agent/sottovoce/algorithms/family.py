@@ -37,7 +37,7 @@ class SignalAndNoise:
     """The total effect of a device's own steps on a model, computed only from public facts.
 
     Attributes:
-        signal: how far the model moves if all records point in the same direction and only the clip limits them.
+        signal: how far the model moves if all gradients point in the same direction and are limited only by the clip.
         noise: how far noise alone typically moves the model.
     """
 
@@ -46,7 +46,7 @@ class SignalAndNoise:
 
     @property
     def inert(self) -> bool:
-        """Whether the steps are too short, compared with typical parameters, for any fleet to learn from."""
+        """Whether the steps are so short, compared with typical parameters, that no fleet can learn from them."""
         return self.signal < 0.1
 
     @property
@@ -174,7 +174,7 @@ def try_graph(config: AgentConfig) -> None:
 
 
 def prepare_records(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
-    """Return the records as the vault uses them: clamped to the declared bounds and transformed one by one."""
+    """Return the records as the vault uses them: clamped to the declared bounds and then transformed individually."""
     prepared = f"transform {transform}" + (
         "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
     )

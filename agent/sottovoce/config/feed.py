@@ -30,7 +30,7 @@ class ValueSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """`[[feed.formats.values]]`: where to find one number in the messages."""
 
     topic: Annotated[
-        Topic, Meta(description="topic filter, in which each {word} is replaced with the value from the meter's names")
+        Topic, Meta(description="topic filter, in which each {word} is replaced with its value in the meter's `names`")
     ]
     path: Annotated[
         Dotted | None, Meta(description="json: keys and indices that lead to the value, separated by dots")
@@ -62,7 +62,7 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     time_format: Literal["iso8601", "seconds", "milliseconds"] = "iso8601"
 
     def __post_init__(self) -> None:
-        """Check that counters measure energy and gauges power, and that JSON formats, and only those, have paths."""
+        """Check that counters measure energy, that gauges measure power, and that JSON formats alone have paths."""
         energy = self.unit.endswith("h")
         if energy != (self.kind == "counter"):
             raise invalid_key(
@@ -104,8 +104,8 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     longest_gap: Annotated[
         Annotated[float, Meta(ge=1, le=_DAY)] | None,
         Meta(
-            description="maximum time between readings that is not treated as a gap, in seconds; at most one window; "
-            "by default 600 or one window, whichever is shorter"
+            description="longest time between two readings, in seconds, that is not treated as a gap; at most one "
+            "window; by default 600 or one window, whichever is shorter"
         ),
     ] = None
     net: Annotated[
@@ -134,7 +134,7 @@ class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_o
         Meta(
             pattern=r"^[A-Za-z0-9_/-]+$",
             max_length=64,
-            description="the same prefix as in Home Assistant's MQTT options",
+            description="discovery prefix, which must match the prefix in Home Assistant's MQTT options",
         ),
     ] = "homeassistant"
     name: Annotated[str, Meta(min_length=1, max_length=64, description="device name")] = "Sottovoce"
@@ -142,7 +142,7 @@ class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_o
     tasks: Annotated[
         bool,
         Meta(
-            description="show the fleet's newest task, with a switch that anyone who may publish at this broker can use"
+            description="show the fleet's newest task, with a switch that anyone who may publish to this broker can use"
         ),
     ] = False
 
@@ -155,7 +155,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Meta(description="mqtt://HOST:PORT of the home's broker; by default the broker in data.source"),
     ] = None
     source: Annotated[
-        Name | None, Meta(description="meter source provided by another package, instead of the broker")
+        Name | None, Meta(description="meter source from another package, to be used instead of the broker")
     ] = None
     settings: Annotated[dict[str, Any], Meta(description="settings for the meter source in `source`")] = {}
     version: Annotated[Literal["5", "3.1.1"], Meta(description="MQTT version that the broker supports")] = "5"
@@ -222,7 +222,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s; choose at most that")
         if meter.time_zone is not None and (meter_format.time is None or meter_format.time_format != "iso8601"):
             raise invalid_key(
-                f"{key}.time_zone", f"no time in {meter.format} messages needs a time zone; remove this key"
+                f"{key}.time_zone", f"{meter.format} messages contain no times that need a time zone; remove this key"
             )
         if meter.time_zone is not None and not is_time_zone(meter.time_zone):
             raise invalid_key(
@@ -241,7 +241,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         return self.store or Path("windows.db")
 
     def longest_gap(self, meter: MeterSection) -> float:
-        """Return the longest time between two of a meter's readings that is not treated as a gap, in seconds."""
+        """Return the longest time, in seconds, between two of a meter's readings that is not treated as a gap."""
         return meter.longest_gap or min(_DEFAULT_GAP, float(self.window))
 
     def find_format(self, meter: MeterSection) -> FormatSection:

@@ -26,8 +26,8 @@ from sottovoce.privacy.cell import Cell
 from sottovoce.suggestions import invalid_key
 
 _WILDCARD_ADDRESSES = {"0.0.0.0", "[::]"}  # noqa: S104 - these addresses are only compared
-_HALF_HOURS_PER_DAY = 48  # numbers in a day's load
-_RECORDS_PER_DAY, _MAX_RECORDS_PER_DAY = 44, 1000  # for one meter, and the maximum for a home
+_HALF_HOURS_PER_DAY = 48  # values in a day's load
+_RECORDS_PER_DAY, _MAX_RECORDS_PER_DAY = 44, 1000  # from one meter, and at most from a whole home
 
 
 Learner = TypeVar("Learner", bound=LearnerSettings)
@@ -61,8 +61,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             if self.privacy.unit is None:  # the default for a feed, whose records are half hours
                 raise invalid_key(
                     "privacy.unit",
-                    f"{reason}, but a meter's day has many: choose a learner that bounds a window, such as clipd2p, or "
-                    "choose record if only half an hour of this home must be hidden",
+                    f"{reason}, but a meter's day has many: choose a learner that bounds that of a window, such "
+                    "as clipd2p, or choose record if it is enough to hide single half hours of this home",
                 )
             raise invalid_key("privacy.unit", f"{reason}; choose record")
         if unit == "window" and self.data.windows is None:
@@ -72,7 +72,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             )
         if unit == "device" and self.data.source.startswith("feed:") and self.data.windows is None:
             raise invalid_key(
-                "data.windows", "missing; declare the first and last day of the feed, over which its budget is spread"
+                "data.windows", "missing; declare the first and last day over which the feed's budget is spread"
             )
         if self.data.classes == 1:
             self._check_regression()
@@ -152,8 +152,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if self.learner.algorithm.regression and data.expected_records > _MAX_RECORDS_PER_DAY:
             raise invalid_key(
                 "data.expected_records",
-                "for a feed, whose days arrive one by one, this is the number of records per day, "
-                f"{_RECORDS_PER_DAY} per meter; for one meter, set {_RECORDS_PER_DAY}",
+                "for a feed, which grows by one day at a time, this is the number of records per day, "
+                f"{_RECORDS_PER_DAY} for each meter; with a single meter, set {_RECORDS_PER_DAY}",
             )
         if "test=" in data.source:
             raise invalid_key(
@@ -169,7 +169,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def follows(self) -> bool:
-        """Whether records are added while the agent runs, as for a meter's feed, which adds a day at a time."""
+        """Whether records are added while the agent runs, as with a meter's feed, which grows by one day at a time."""
         return self.followed_days is not None
 
     @property
@@ -180,7 +180,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def unit(self) -> str:
-        """Privacy unit: as configured, or the learner's own, with a day instead of a record for a meter's feed."""
+        """Configured privacy unit, or else the learner's own, for which a meter's feed replaces a record by a day."""
         default = self.learner.algorithm.unit
         if self.data.source.startswith("feed:") and default == "record":
             default = "window"

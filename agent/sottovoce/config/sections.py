@@ -30,8 +30,8 @@ class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     bytes_per_day: Annotated[
         BytesPerDay,
         Meta(
-            description="maximum number of bytes written to all files together in a UTC day; the agent slows down to "
-            "spread them evenly"
+            description="maximum number of bytes that the agent writes per UTC day, in all files together; it slows "
+            "down to spread these writes evenly"
         ),
     ] = 2**28
     readers_socket: Annotated[
@@ -62,7 +62,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = None
     ranges: Annotated[
         Literal["declared", "training"],
-        Meta(description="source of the feature ranges; training: they are computed from all records, so no ε holds"),
+        Meta(description="source of the feature ranges; training: computed from all records, so no ε is guaranteed"),
     ] = "declared"
     windows: Annotated[
         tuple[int, int] | None,
@@ -95,8 +95,8 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         ):
             raise invalid_key(
                 "source",
-                "must be `feed:`, followed by mqtt://HOST:PORT of the home's broker or by the name of feed.source; "
-                "put a user name into feed.username, and a password into the file feed.password_file",
+                "must be `feed:` followed by mqtt://HOST:PORT, the address of the home's broker, or by the name in "
+                "feed.source; put a user name in feed.username, and a password in the file feed.password_file",
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise invalid_key("bounds", "must be two finite numbers, the lower first")
@@ -131,14 +131,14 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     spare: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
         Meta(
-            description="number of rounds that may fail, which are charged in addition to the others; by default 1, "
-            "or 0 if the threshold leaves no room for a dishonest device"
+            description="number of rounds that may fail, which are charged in addition to the planned rounds; by "
+            "default 1, or 0 if the threshold leaves no room for a dishonest device"
         ),
     ] = None
 
     @property
     def size_limits(self) -> Cell:
-        """The cell's size limits that these settings describe."""
+        """The size limits that these settings define for a cell."""
         cell = Cell(self.min, self.max, self.colluding, self.threshold)
         return replace(cell, spare=cell.default_spare if self.spare is None else self.spare)
 
@@ -157,14 +157,14 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Literal["record", "window", "device"] | None,
         Meta(
             description="privacy unit: a record, a window of records such as a day, or the whole device; by default "
-            "the learner's own, which is device for average, otherwise record, or window for a meter's feed"
+            "device for average, and record for other learners, or window if they learn from a meter's feed"
         ),
     ] = None
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"] | None,
         Meta(
-            description="neighbouring relation; by default the learner's own, for example replace-one for golf and "
-            "add-remove for most learners"
+            description="neighbouring relation; by default the learner's own, which is add-remove for most learners "
+            "and replace-one for some, such as golf"
         ),
     ] = None
     epsilon_per: Annotated[
@@ -229,8 +229,8 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     bytes_per_day: Annotated[
         BytesPerDay,
         Meta(
-            description="maximum number of bytes that the ledger writes in a UTC day; the device slows down to spread "
-            "them evenly"
+            description="maximum number of bytes that the ledger writes per UTC day; the device slows down to spread "
+            "these writes evenly"
         ),
     ] = 2**26
 
@@ -252,7 +252,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = None
     patience: Annotated[
         float,
-        Meta(gt=0, le=300, description="seconds for which the agent waits for an unavailable vault before it restarts"),
+        Meta(gt=0, le=300, description="seconds to wait for an unavailable vault, after which the agent restarts"),
     ] = 120.0
     tasks: Annotated[
         Literal["any", "signed"],
@@ -261,8 +261,8 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policy: Annotated[
         Path | None,
         Meta(
-            description="policy.toml, which specifies what the owner allows the fleet's signed tasks to do; by "
-            "default everything within ε"
+            description="policy.toml, which states what the owner allows the fleet's signed tasks to do; without it, "
+            "they may do everything within ε"
         ),
     ] = None
     graph_directory: Annotated[

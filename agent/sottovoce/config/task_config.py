@@ -34,7 +34,7 @@ def config_for_task(config: AgentConfig, tables: Tables, epoch: int, epsilon: fl
         config: the device's own configuration.
         tables: the task's tables.
         epoch: the task's epoch.
-        epsilon: additional limit on ε; None to apply only the limits of the device and the task.
+        epsilon: additional limit on ε; None to apply only the device's and the task's limits.
 
     Raises:
         ConfigError: if this device cannot carry out the task.
@@ -65,7 +65,7 @@ def config_for_task(config: AgentConfig, tables: Tables, epoch: int, epsilon: fl
 
 
 def _device_learner_keys(settings: LearnerSettings, task_learner: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the device's non-default choices for device keys that the task's learner also has."""
+    """Return the device keys that this device sets to non-default values and that the task's learner also has."""
     name = task_learner.get("name", DEFAULT)
     task_keys = ALGORITHMS[name].own_keys if isinstance(name, str) and name in ALGORITHMS else ()
     shared_keys = [key for key in settings.device_keys if key in task_keys and hasattr(settings, key)]
@@ -99,7 +99,7 @@ def read_proposed_task(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
     task = dict(tables.get("task", {}))
     schedule = {key: task.pop(key) for key in _SCHEDULE_KEYS if key in task}
     if "period" in schedule and (isinstance(schedule["period"], bool) or not isinstance(schedule["period"], int)):
-        raise ConfigError(f"{path}: task.period: must be the number of a period, such as 1")
+        raise ConfigError(f"{path}: task.period: must be a period number, such as 1")
     for key in ("begins", "ends"):
         if key in schedule:
             schedule[key] = _to_unix_time(path, key, schedule[key])
@@ -131,7 +131,7 @@ def _foreign_keys(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
     model = _graph_file(learner) if isinstance(learner, dict) else None
     if model is not None and Path(model).name != model:
         problems[("learner", "model")] = (
-            "must be a file name without a directory: devices look in vault.graph_directory"
+            "must be a file name without a directory: devices look for the file in vault.graph_directory"
         )
     return problems
 

@@ -102,7 +102,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         Meta(
             min_length=1,
             description="transports in order of preference: grpc (direct), mqtt (through a broker), or a transport "
-            "from another package",
+            "that another package provides",
         ),
     ] = ("grpc",)
     listen: Address = "127.0.0.1:7400"
@@ -122,8 +122,8 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     plugins: Annotated[
         dict[str, dict[str, Any]],
         Meta(
-            description="one table for each transport in `use` from another package; `announce` is this device's "
-            "address"
+            description="one table for each transport in `use` that another package provides; its `announce` is this "
+            "device's address"
         ),
     ] = {}
 
@@ -153,10 +153,10 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if "grpc" in self.use and self.announce is None and self.listen.rpartition(":")[0] in ("0.0.0.0", "[::]"):  # noqa: S104
             raise invalid_key(
                 "announce",
-                f"{self.listen} means every address of this machine; set the one at which peers reach this device",
+                f"{self.listen} means all of this machine's addresses; set the one at which peers reach this device",
             )
         if self.backoff > self.backoff_max:
-            raise invalid_key("backoff", "longer than backoff_max; choose at most backoff_max")
+            raise invalid_key("backoff", "longer than backoff_max; reduce it, or raise backoff_max")
 
     def _check_plugin(self, name: str) -> None:
         if name in OWN:  # a package that reuses such a name breaks only `plugins --check`, not the agent

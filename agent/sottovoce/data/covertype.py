@@ -10,7 +10,7 @@ from sottovoce.errors import DataError
 
 _COLUMNS = ("quant", "wilderness", "soil", "y")
 _WILDERNESS, _SOILS = 4, 40
-_RANGES = (  # ranges of the ten quantities, from their units and forest maps: metres, degrees, hillshade 0 … 255
+_RANGES = (  # ranges of the ten quantities, from forest maps and their units: metres, degrees, hillshade 0 … 255
     *((1800, 3900), (0, 360), (0, 70), (0, 1400), (-180, 610)),
     *((0, 7200), (0, 255), (0, 255), (0, 255), (0, 7200)),
 )

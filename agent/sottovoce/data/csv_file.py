@@ -42,9 +42,9 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     Args:
         path: path of the file, in UTF-8, compressed with gzip if its name ends in `.gz`.
         options: `label` (a column name, or with `header=no` an index from 0, where -1 is the last column); `group`,
-            another non-feature column, in which equal values put records into the same group; `header=yes|no`;
-            `delimiter`, one character; `bounds`, see `parse_bounds`; `test`, the path, relative to the directory of
-            the first file, of a second file in the same format that contains the official test split.
+            another non-feature column: records with equal values in it belong to the same group; `header=yes|no`;
+            `delimiter`, one character; `bounds`, see `parse_bounds`; `test`, a second file in the same format that
+            contains the official test split; its path is relative to the first file's directory.
 
     Returns:
         The data set. Labels are numbered over both files.

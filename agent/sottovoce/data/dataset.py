@@ -20,8 +20,9 @@ class Target:
 
     Attributes:
         unit: unit in which errors are reported, for example `kWh`.
-        convert: function that converts targets float64[N, m], predicted or true, of records float64[m, d] to that unit.
-        baselines: predictions for the test records without learning, keyed by name, float64[m] in that unit.
+        convert: function that takes records float64[m, d] and their targets float64[N, m], predicted or true, and
+            returns the targets in that unit.
+        baselines: predictions for the test records that require no learning, keyed by name; float64[m] in that unit.
         overlap: maximum number of records to which one measured value contributes.
     """
 
@@ -42,8 +43,8 @@ class DataSet:
     Attributes:
         name: short name for reports.
         records: all records, or the training part if the source has an official test split.
-        classes: number of classes; labels are 0 … classes-1. If it is 1, there are no classes to distinguish, and the
-            last feature is a regression's target.
+        classes: number of classes; labels are 0 … classes-1. A value of 1 means a
+            regression, whose target is the last feature.
         bounds: publicly declared range of each feature, or None if no range is declared.
         test: official test split, or None if the source has none.
         groups: int64[n], group of each of `records`, such as its household, numbered from 0; None without groups.
@@ -78,8 +79,8 @@ def assemble_dataset(
         name: short name for reports.
         train: features numeric[n,d] and labels integer[n].
         test: features numeric[m,d] and labels integer[m] of the official test split.
-        classes: declared number of classes, 1 for a regression. By default, one more than the largest label in both
-            parts, which must be at least 2.
+        classes: declared number of classes, 1 for a regression. By default, one more than the largest label in
+            either part; this number must be at least 2.
         bounds: declared range, float64[d] twice.
         windows: integer[n], window of each record in `train`.
         groups: integer[n], group of each record in `train`.

@@ -23,10 +23,10 @@ _REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
 def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
     """Load `X` numeric[n,…] and `y` integer[n], which may also be named `features` and `labels`.
 
-    Each record is flattened to one row. Optional arrays: `classes`, the public number of classes as one integer, or the
-    class names, or 1 for a regression, whose target is the last column;
+    Each record is flattened to one row. Optional arrays: `classes`, the class names, or the public number of
+    classes as one integer, which is 1 for a regression, whose target is the last column;
     `bounds` numeric[2,d]; `windows` integer[n], the window of each record, such as its day;
-    `groups` integer[n], the group that each record belongs to in a partition, such as its household;
+    `groups` integer[n], the group to which each record belongs in a partition, such as its household;
     `test` bool[n], true for records in the official test split, or that split as `X_test` and `y_test`.
     The file's content is never unpickled.
 

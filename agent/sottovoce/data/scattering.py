@@ -15,11 +15,11 @@ ANGLES = 4
 """Number of wavelet directions over half a turn."""
 
 FLOOR = 0.02
-"""Constant added to the standard deviation of a map, in the unit of the pixels, to keep nearly flat maps small."""
+"""Constant, in the pixels' unit, that is added to a map's standard deviation to keep nearly flat maps small."""
 
 _WIDTH = 0.8  # standard deviation of the finest wavelet's envelope, in pixels
 _FREQUENCY = 0.75 * math.pi  # frequency of the finest wavelet, in radians per pixel
-_REACH = 3  # number of standard deviations at which an envelope ends
+_ENVELOPE_DEVIATIONS = 3  # number of standard deviations at which an envelope ends
 _CHUNK_ROWS = 64  # number of rows whose maps are in memory at the same time
 
 
@@ -78,18 +78,18 @@ def image_shape(features: int, scales: int) -> tuple[int, int]:
 def envelope(scale: int) -> Rows:
     """Return a wavelet's Gaussian, float64[2 r + 1] with sum 1, which is cached and must not be changed."""
     sigma = _WIDTH * 2**scale
-    reach = math.ceil(_REACH * sigma)
+    reach = math.ceil(_ENVELOPE_DEVIATIONS * sigma)
     return _gaussian(np.arange(-reach, reach + 1.0), sigma)
 
 
 @lru_cache(maxsize=8)
 def average(scales: int) -> Rows:
-    """Return the Gaussian for averages around 2^scales pixels, float64[2^scales + 2 r] with sum 1.
+    """Return the Gaussian for averages around squares 2^scales pixels wide, float64[2^scales + 2 r] with sum 1.
 
     The array is cached, so it must not be changed.
     """
     sigma, side = _WIDTH * 2**scales, 1 << scales
-    reach = math.ceil(_REACH * sigma) - side // 2
+    reach = math.ceil(_ENVELOPE_DEVIATIONS * sigma) - side // 2
     return _gaussian(np.arange(side + 2 * reach) - (side + 2 * reach - 1) / 2, sigma)
 
 

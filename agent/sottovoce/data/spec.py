@@ -40,13 +40,13 @@ class DataKind:
 
     Attributes:
         example: example of a SPEC.
-        loader: function that returns the DataSet; its arguments are the path if the kind has one, and the options, a
-            mapping of strings, if it has any. In this package: module and function in this folder, imported when such
-            data is loaded.
+        loader: function that returns the DataSet. Its arguments are the path, if the kind has one, and the options, if
+            the kind has any, as a mapping of strings. For a built-in kind: module and function in this folder, imported
+            when such data is loaded.
         has_path: whether a SPEC of this kind has a path.
         options: options that the kind accepts.
         required: options that must be set.
-        file: option that contains the path of the file, if the text after the kind is another address.
+        file: option that contains the file's path, if the text after the kind is an address rather than a path.
         seconds: time limit for loading, in seconds, for a kind that another package provides; at most 3,600.
     """
 

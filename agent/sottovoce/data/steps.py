@@ -22,7 +22,7 @@ HOG_DIRECTIONS = tuple((math.cos(math.pi * k / 4), math.sin(math.pi * k / 4)) fo
 like one from light to dark."""
 
 HOG_FLOOR = 0.1
-"""Contrast per pixel of a cell below which `hog` attenuates edges."""
+"""Contrast per pixel in a cell below which `hog` attenuates edges."""
 
 _CHUNK_ROWS = 1024  # number of rows whose complete images `hog` has in memory at the same time
 
@@ -73,8 +73,8 @@ def pooled_width(features: int, side: int) -> int:
 def dct(rows: Rows, side: int) -> Rows:
     """Return the side × side lowest frequencies of a square image: its truncated orthonormal two-dimensional DCT-II.
 
-    The lowest frequencies contain most of an image's energy, like the first principal components, but need not be
-    fitted to records.
+    The lowest frequencies contain most of an image's energy, as the first principal components do, but they are
+    not fitted to records.
 
     Raises:
         DataError: if the features are not such an image, or the image has fewer frequencies.
@@ -109,8 +109,8 @@ def hog(rows: Rows, side: int) -> Rows:
     At each pixel, the difference of its neighbours, g = (right - left, below - above), contributes a vote of |g| cos⁴
     of the angle between g and each of four directions. A cell sums the votes of the 2 side × 2 side pixels around its
     centre, with the weight (1 - |x|/side) (1 - |y|/side) for a pixel at distance (x, y), and divides its four sums by
-    their L2 norm plus HOG_FLOOR · side². The columns are ordered by cell, row by row, with the directions of a cell
-    together.
+    their L2 norm plus HOG_FLOOR · side². The columns are ordered by cell, row by row; each cell's directions are
+    adjacent.
 
     Raises:
         DataError: if the features are not such an image.
@@ -134,7 +134,7 @@ def hog_width(features: int, side: int) -> int:
 
 
 def harmonics(rows: Rows, count: int) -> Rows:
-    """Return the level of each row, and the cosine and sine of its first `count` frequencies: a day's smooth part.
+    """Return each row's level and the cosine and sine of its first `count` frequencies, such as a day's smooth part.
 
     Raises:
         DataError: if the rows have too few columns.
@@ -214,7 +214,7 @@ def _divide_rows(rows: Rows, divisors: Rows) -> None:
 
 
 def hog_weights(side: int) -> tuple[float, ...]:
-    """Return the weights that `hog` uses for the 2 side pixels along one axis, from `side // 2` before a cell."""
+    """Return the weights that `hog` uses for 2 · side pixels along one axis, starting `side // 2` before a cell."""
     return tuple(1 - abs(y - side // 2 - (side - 1) / 2) / side for y in range(2 * side))
 
 

@@ -14,7 +14,7 @@ _SEPARATION = 3.0
 
 
 def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
-    """Return Gaussian classes with means on the sphere of radius 3 around 0, and standard deviation 1 in any direction.
+    """Return Gaussian classes with means on the sphere of radius 3 around 0 and unit variance in every direction.
 
     Args:
         features: number of features d, at least 1.
@@ -54,7 +54,7 @@ def from_options(options: Mapping[str, str]) -> DataSet:
 def two_gaussians(count: int, seed: int) -> DataSet:
     """Return the two-dimensional data set of Hegedűs & Jelasity 2017: means (0, 10) and (10, 0), standard deviation 1.
 
-    See `synthetic`. The declared bounds are -6 to 16 for both features, which contain nearly all records.
+    See `synthetic`. Both features have the declared bounds -6 to 16, which contain nearly all records.
     """
     if count < 1:
         raise DataError("Two Gaussians require at least 1 record. Increase data.records.")

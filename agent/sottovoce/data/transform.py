@@ -41,7 +41,7 @@ from sottovoce.errors import DataError
 from sottovoce.suggestions import suggest_name
 
 BIAS = 0.3
-"""Constant last column of `centred_unit`, with which a record has a norm of at most sqrt(1 + BIAS**2)."""
+"""Constant in the last column of `centred_unit`, which gives a record a norm of at most sqrt(1 + BIAS**2)."""
 
 TransformName = str
 """Name or steps of a transform."""
@@ -60,9 +60,9 @@ class _Step:
     """A step of a transform.
 
     Attributes:
-        function: function of the rows, the bounds and the step's number that returns the new rows.
+        function: maps the rows, the bounds and the step's number to the new rows.
         number: kind of number that the step requires; None if it has no number.
-        width: function of d and the step's number that returns the number of columns produced from d columns.
+        width: maps d and the step's number to the number of columns that the step produces from d columns.
     """
 
     function: Callable[[Rows, Bounds | None, float], Rows]

@@ -1,6 +1,6 @@
 """A perceptron with one hidden layer.
 
-The hidden units are tanh, which is bounded and smooth. With clipped and noisy gradients it learns better than ReLU,
+The hidden units are tanh, which is bounded and smooth. With clipped, noisy gradients, tanh learns better than ReLU,
 whose activations grow until clipping removes most of the gradient (Papernot, Thakurta, Song, Chien & Erlingsson 2021).
 """
 

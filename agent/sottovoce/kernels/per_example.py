@@ -74,7 +74,7 @@ def per_example_gradients(
 
 Float = TypeVar("Float", bound=np.floating[Any])
 
-_SPAN = 4096  # einsum splits rows longer than its buffer of 8192 values at an unpredictable position
+_MAX_SPAN_LENGTH = 4096  # einsum splits rows longer than its buffer of 8192 values at an unpredictable position
 
 
 def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
@@ -91,8 +91,8 @@ def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
         float[…].
     """
     left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-    total: NDArray[Float] = np.einsum("...i,...i->...", left[..., :_SPAN], right[..., :_SPAN])
-    for start in range(_SPAN, left.shape[-1], _SPAN):
-        span = slice(start, start + _SPAN)
+    total: NDArray[Float] = np.einsum("...i,...i->...", left[..., :_MAX_SPAN_LENGTH], right[..., :_MAX_SPAN_LENGTH])
+    for start in range(_MAX_SPAN_LENGTH, left.shape[-1], _MAX_SPAN_LENGTH):
+        span = slice(start, start + _MAX_SPAN_LENGTH)
         total += np.einsum("...i,...i->...", left[..., span], right[..., span])
     return total

@@ -40,7 +40,7 @@ class Profile:
     """A public map between vectors and coefficients, which is linear except for clipping.
 
     With harmonics, the coefficients are those of the orthonormal basis 1, cos and sin of the first K frequencies. The
-    first coefficient is the level and the others are the shape, and the two are clipped separately. All coefficients
+    first coefficient is the level, and the others form the shape, which is clipped separately. All coefficients
     get the same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean squared
     error.
 
@@ -48,7 +48,7 @@ class Profile:
         width: the vector length, d.
         clip: the L2 bound on the difference from the prior; with harmonics, the bound C_l on its level.
         prior: d numbers to subtract before clipping and to add to the result; empty means zeros.
-        harmonics: the number of frequencies K; None releases the d numbers themselves.
+        harmonics: the number of frequencies K; with None, the d numbers themselves are released.
         shape_clip: the L2 bound C_s on the shape, used only with harmonics.
     """
 

@@ -34,8 +34,8 @@ def kernel_named(
         threads: the number of threads that run a graph, 1 or 2.
 
     Raises:
-        ConfigError: if there is no such kernel, it supports neither regression nor this data, its graph may not be
-            loaded, or ONNX Runtime cannot run the graph on this machine.
+        ConfigError: if there is no such kernel, the kernel does not support a regression or this data, its graph
+            may not be loaded, or ONNX Runtime cannot run the graph on this machine.
     """
     if name not in _KERNELS:
         load_graph = import_module(_GRAPHS).graph_kernel

@@ -43,13 +43,13 @@ class Algorithm:
             returns the algorithm's sottovoce.algorithms.family.Family; it imports modules only when it is called.
         models: models that the algorithm can train, the default first.
         neighbouring: default neighbouring relation. An algorithm that publishes each record, or the mean over records,
-            reveals the number of records, so its relation is to replace records rather than to add them.
+            reveals the number of records, so its relation is replace-one rather than add-remove.
         relation: function that returns the relation if it depends on the settings; else None.
         paper_status: verdict on the paper's variant; None if there is only the sound variant.
         paper_model: default model of the paper's variant, if it differs from the algorithm's default.
         steps: function that returns the number of private steps for a configuration, if the default number depends on
             the configuration; else None.
-        record_level: whether the algorithm bounds only the effect of one record and of no larger unit.
+        record_level: whether the algorithm bounds only one record's effect, and not that of a larger unit.
         unit: default privacy unit.
         noiseless: whether the algorithm adds no noise, in which case there can be no guarantee.
         regression: whether the algorithm can also learn to predict a number.
@@ -176,7 +176,7 @@ def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
 
 
 def foreign_key_error(name: str, key: str) -> str | None:
-    """Return the error for a `[learner]` key that belongs to an algorithm other than `name`; None if it does not."""
+    """Return the error for a `[learner]` key that belongs only to other algorithms than `name`; otherwise None."""
     known_keys = ALGORITHMS[name].own_keys
     if key in known_keys:
         return None

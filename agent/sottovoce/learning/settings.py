@@ -18,16 +18,16 @@ BeginsWalk = Annotated[
     bool,
     Meta(description="whether this device starts the walk or the shared model; true on exactly one device of a fleet"),
 ]
-Clip = Annotated[float, Meta(gt=0, le=LARGEST, description="L2 clip norm C for the contribution of one privacy unit")]
+Clip = Annotated[float, Meta(gt=0, le=LARGEST, description="L2 clip norm C for one privacy unit's contribution")]
 Deadline = Annotated[
     float,
     Meta(
         ge=1,
         le=1000,
-        description="number of periods for which a round waits for neighbours before it continues without them",
+        description="number of periods that a round waits for neighbours before it continues without them",
     ),
 ]
-Fanout = Annotated[int, Meta(ge=1, le=64, description="number of peers to which a device sends per cycle, in rotation")]
+Fanout = Annotated[int, Meta(ge=1, le=64, description="number of peers to which a device sends in each cycle, in turn")]
 ShareBits = Annotated[
     int,
     Meta(ge=8, le=40, description="sent values are rounded by at most 2^-share_bits; more bits make messages larger"),
@@ -37,8 +37,8 @@ LongestPeriod = Annotated[
     Meta(
         ge=0.001,
         le=86_400,
-        description="maximum period in seconds, which the period approaches once nothing is left to learn and the "
-        "model hardly changes any more",
+        description="maximum period, in seconds; the period grows towards this value once nothing is left to learn "
+        "and the model hardly changes",
     ),
 ]
 Steps = Annotated[
@@ -49,10 +49,10 @@ STEPS = 48
 """Default number of steps for learners that do not compute their own."""
 Sampling = Annotated[
     Literal["full", "poisson"],
-    Meta(description="full: a gradient is computed from all records; poisson: from a random batch that stays secret"),
+    Meta(description="full: gradients are computed from all records; poisson: from random batches, which stay secret"),
 ]
 StepDecay = Annotated[
-    float, Meta(ge=0, le=1, description="fraction by which the learning rate decreases, linearly, until the last step")
+    float, Meta(ge=0, le=1, description="fraction by which the learning rate has decreased, linearly, by the last step")
 ]
 
 
@@ -78,8 +78,8 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     model: Annotated[
         Annotated[str, Meta(min_length=1, max_length=4096)] | None,
         Meta(
-            description="model name, or a file that ends in .onnx; by default, the learner's default model, for "
-            "example softmax; for golf ridge, or pegasos with fidelity = paper"
+            description="model name, or a file that ends in .onnx; by default, the learner's default model, such as "
+            "softmax; for golf, this is ridge, or pegasos with fidelity = paper"
         ),
     ] = None
     threads: Annotated[int, Meta(ge=1, le=2, description="number of threads that run a model with a graph")] = 1
@@ -91,7 +91,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         if self.model is not None and (problem := self.algorithm.find_model_problem(self.model)) is not None:
             raise invalid_key("model", problem)
         if self.fidelity == "paper" and self.algorithm.paper_status is None:
-            raise invalid_key("fidelity", f"learner {self.name} has only a sound variant")
+            raise invalid_key("fidelity", f"learner {self.name} has only a sound variant; remove this key")
 
     def with_defaults(self, *, follows: bool) -> Self:
         """Return these settings with the defaults that depend on the rest of the configuration.
@@ -187,8 +187,8 @@ class ScheduledSettings(GradientSettings, frozen=True):
     step_decay: Annotated[
         StepDecay | None,
         Meta(
-            description="fraction by which the learning rate decreases, linearly, until the last step; by default the "
-            "learner's own"
+            description="fraction by which the learning rate has decreased, linearly, by the last step; by default the "
+            "learner's own fraction"
         ),
     ] = None
     sampling: Sampling = "full"

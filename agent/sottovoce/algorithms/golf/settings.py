@@ -34,7 +34,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         str,
         Meta(
             pattern=r"^[a-z][a-z0-9-]{0,31}$",
-            description="how records are perturbed: best (by the public rule), laplace, privunit, krr-privunit, or a "
+            description="how records are perturbed: best (a public rule), laplace, privunit, krr-privunit, or a "
             "perturbation from another package",
         ),
     ] = "best"
@@ -78,5 +78,5 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
 
     @property
     def is_unproved(self) -> bool:
-        """Whether ε lacks a proof, which is also the case for a mechanism from another package."""
+        """Whether no ε is proved, which is also the case for any mechanism from another package."""
         return super().is_unproved or self.perturbation not in _PERTURBATIONS

@@ -74,7 +74,7 @@ def _cell(config: AgentConfig) -> Cell:
 
 
 def _first_step(config: AgentConfig, size: int) -> FirstStep:
-    """Return the first step, as configured or by the rule for one device with the smallest cell's records."""
+    """Return the first step: as configured, or as for one device that has all of the smallest cell's records."""
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
         return FirstStep(learner.steps, learner.rate, None)

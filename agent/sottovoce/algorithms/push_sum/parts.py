@@ -44,17 +44,17 @@ INITIAL_SEED = 0
 
 _USUAL_CONTRIBUTORS = 64
 _MAX_STORED_NUMBERS = 2**22
-"""Maximum total size of all contributions: 32 MiB, and five times as much while their mean is computed."""
+"""Maximum total size of all contributions: 32 MiB, and five times that while their mean is computed."""
 
-_MAX_STEP_FACTOR = 2.0  # in default step sizes
-_MAX_LAST_STEP = 0.25  # largest last step size of contributions, relative to the default: longer steps oscillate
-_REGRESSION, _REGRESSION_NOISE_DISTANCE = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
-_DEVICE_REGRESSION = 0.08  # per expected record, if the privacy unit is the device
+_MAX_STEP_FACTOR = 2.0  # maximum step size, as a multiple of the default
+_MAX_LAST_STEP = 0.25  # with contributions: maximum last step size, as a multiple of the default
+_REGRESSION_STEP_SIZE, _REGRESSION_NOISE_DISTANCE = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
+_DEVICE_STEP_SIZE = 0.08  # step size per expected record, if the privacy unit is the device
 _DAYS_PER_YEAR = 365
 _EXACT_SHARE_BITS = 40  # the papers do not round
-_ROUNDING_FINENESS = 16  # how many times finer the rounding is than a step's noise
-_UNCLIPPED_GRAPH = 0.1
-_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # models whose unclipped gradients are too long for the default rate
+_NOISE_TO_ROUNDING_RATIO = 16  # a step's noise, as a multiple of the rounding step
+_UNCLIPPED_GRAPH_STEP_SIZE = 0.1
+_UNCLIPPED_STEP_SIZES = {"ridge": 2.0, "mlp": 5.0}  # step sizes for models whose unclipped gradients are long
 
 
 def build_parts(config: AgentConfig) -> Family:
@@ -118,10 +118,10 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
 
 
 def contributors(learner: PushSumSettings, size: int) -> int:
-    """Return how many other devices' contributions to store: the configured number, or as many as are useful and fit.
+    """Return how many other devices' contributions to store: as configured, or as many as are useful and fit.
 
     Raises:
-        ConfigError: if they do not fit into a small device's memory.
+        ConfigError: if the contributions do not fit into a small device's memory.
     """
     maximum = _MAX_STORED_NUMBERS // size - 1
     count = min(_USUAL_CONTRIBUTORS, max(2, maximum)) if learner.contributors is None else learner.contributors
@@ -139,8 +139,8 @@ def contributors(learner: PushSumSettings, size: int) -> int:
 def max_step_length(config: AgentConfig, schedule: "Schedule") -> float:
     """Return the length of the longest typical step, a full batch of gradients plus noise; infinity without clipping.
 
-    With K steps and noise z = √K/μ per clip, the noise in one step moves a model with P parameters by γ C √P z/B. If
-    the records come from a live feed, it moves the model by no more than it would over a single window.
+    With K steps and noise z = √K/μ per clip, the noise in one step moves a model with P parameters by γ C √P z/B. With
+    a live feed, this noise moves the model no farther than it would with a single window.
     """
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return math.inf
@@ -222,7 +222,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
     if learner.mixing != "contributions" or not adds_noise:
         return SHARE_BITS
     noise = _noise(config, first_step(config, size).step_size / _batch(config))
-    return min(SHARE_BITS, max(0, math.ceil(math.log2(_ROUNDING_FINENESS / noise))))
+    return min(SHARE_BITS, max(0, math.ceil(math.log2(_NOISE_TO_ROUNDING_RATIO / noise))))
 
 
 def _follows_windows(config: AgentConfig) -> bool:
@@ -272,24 +272,24 @@ def first_step(config: AgentConfig, size: int) -> FirstStep:
     """Return the first step, whose γ is as configured or follows a public rule that depends on the noise.
 
     K steps with noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best if
-    this distance is about 120, or about 150 with contributions, whose steps shrink further. The rule holds for any
-    budget, size and number of records (docs/explanation/push-sum.md). A regression model, whose weights are all of the
-    same magnitude, performs best far below that distance and therefore starts with smaller steps, for both records and
-    windows.
+    this distance is about 120, or about 150 with contributions, whose steps shrink further than those of push-sum. The
+    rule holds for any budget, size and number of records (docs/explanation/push-sum.md). A regression model, whose
+    weights are all of the same magnitude, performs best if noise moves it far less. It therefore starts with smaller
+    steps, whether the privacy unit is a record or a window.
     """
     learner = settings_of(config, PushSumSettings)
     rate, is_automatic, limits = learner.rate, learner.step_size is None, None
     if learner.fidelity == "paper":
         rate = learner.step_size or 0.03  # as printed, for a perceptron on MNIST
     elif is_automatic and _follows_windows(config):
-        rate = _REGRESSION
+        rate = _REGRESSION_STEP_SIZE
     elif is_automatic and config.data.classes == 1:
-        device_level = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
-        largest = _DEVICE_REGRESSION * config.data.expected_records if device_level else _REGRESSION
+        device_level = config.unit == "device"  # a single clipped sum shows a step's direction, but hardly its length
+        largest = _DEVICE_STEP_SIZE * config.data.expected_records if device_level else _REGRESSION_STEP_SIZE
         limits = _REGRESSION_NOISE_DISTANCE, largest
     elif is_automatic and learner.name == "push-sum":
-        default = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else rate
-        rate = _UNCLIPPED.get(learner.chosen_model, default)
+        default = _UNCLIPPED_GRAPH_STEP_SIZE if has_graph(learner.chosen_model) else rate
+        rate = _UNCLIPPED_STEP_SIZES.get(learner.chosen_model, default)
     elif derives_step_size_from_noise(config):
         if learner.mixing == "contributions" and math.isfinite(config.privacy.epsilon):
             limits = CONTRIBUTIONS_NOISE_DISTANCE, MAX_CONTRIBUTIONS_STEP_FACTOR * rate
@@ -299,7 +299,7 @@ def first_step(config: AgentConfig, size: int) -> FirstStep:
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
-    """Return the fraction of γ lost by the last step, as configured or such that contributions end with short steps."""
+    """Return the fraction of γ lost by the last step: as configured, or so that contributions end with short steps."""
     learner = settings_of(config, PushSumSettings)
     if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
         return max(learner.decay, 1 - _MAX_LAST_STEP * learner.default_rate / step_size)
@@ -307,13 +307,13 @@ def _step_decay(config: AgentConfig, step_size: float) -> float:
 
 
 def _largest_pace(config: AgentConfig, size: int) -> float:
-    """Return an upper bound on γ/B for a live feed, which is the regression limit for any number of windows."""
+    """Return an upper bound on γ/B for a live feed: a regression's limit, which applies to any number of windows."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
     return _bounded_step(config, size, (_REGRESSION_NOISE_DISTANCE, math.inf)) / config.data.expected_records
 
 
 def _bounded_step(config: AgentConfig, size: int, limits: Limits) -> float:
-    """Return the γ at which noise moves a model as far as it may, capped at the largest one."""
+    """Return the γ at which noise moves a model by the permitted distance, capped at the largest permitted γ."""
     steps, records = step_count(config), config.data.expected_records
     return noise_bounded_step(config, size, steps=steps, clip=clip_norm(config), records=records, limits=limits)

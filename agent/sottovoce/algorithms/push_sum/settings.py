@@ -14,11 +14,12 @@ Mixing = Annotated[
     Meta(
         description="how models are combined: contributions signed by each device, which a single device cannot "
         'distort; pairwise, for large or trusted fleets; or push-sum shares. The default is "contributions"; for a '
-        'live meter feed it is "pairwise"; with fidelity = paper, with quantiles and without noise it is "push-sum"'
+        'live meter feed it is "pairwise"; with fidelity = paper, with quantiles or without noise it is "push-sum"'
     ),
 ]
 Clipping = Annotated[
-    Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold changes from `clip`")
+    Literal["constant", "decay", "quantile", "automatic"],
+    Meta(description="how the threshold changes, starting from `clip`"),
 ]
 _DISHONEST = 0.0
 
@@ -50,8 +51,8 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     share_bits: Annotated[
         ShareBits | None,
         Meta(
-            description="sent values are rounded by at most 2^-share_bits; by default 16, for contributions as few "
-            "bits as the noise of one step allows, and 40 with fidelity = paper"
+            description="sent values are rounded by at most 2^-share_bits; by default 16; with contributions, as few "
+            "bits as one step's noise allows; with fidelity = paper, 40"
         ),
     ] = None
     mixing: Mixing = None
@@ -59,7 +60,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         Annotated[int, Meta(ge=2, le=1024)] | None,
         Meta(
             description="contributions: number of other devices whose contributions a device stores; by default 64, "
-            "or for a large model as many as fit into 32 MiB"
+            "or, if the model is too large for that, as many as fit into 32 MiB"
         ),
     ] = None
     dishonest: Annotated[
@@ -67,8 +68,8 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         Meta(
             ge=0,
             le=0.25,
-            description="contributions: fraction of dishonest devices that a robust mean excludes; with 0, none is "
-            "excluded, and each contribution counts only up to a bounded length",
+            description="contributions: fraction of devices that a robust mean may exclude as dishonest; with 0, no "
+            "device is excluded, but each contribution still counts only up to a bounded length",
         ),
     ] = _DISHONEST
     clipping: Clipping = "constant"
@@ -135,5 +136,5 @@ class ConstD2pSettings(ClipD2pSettings, frozen=True, tag="constd2p"):
 
     gradient_bound: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="fidelity = paper: G; if not set, five runs without privacy determine it, and reports say so"),
+        Meta(description="fidelity = paper: G; if not set, it is found in five runs without privacy, as reports state"),
     ] = None

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def max_units(config: AgentConfig, schedule: "Schedule") -> float:
-    """Return an upper bound on the privacy units in B records; 1 for a device or a live feed."""
+    """Return an upper bound on the number of privacy units in B records; 1 for a device or a live feed."""
     return 1.0 if config.unit == "device" or schedule.follows else schedule.expected_records
 
 
 def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
-    """Return the total signal and noise over all K steps. With a live feed, each step sums K windows.
+    """Return the total signal and noise over all K steps. With a live feed, each step uses a sum over K windows.
 
     A step moves a model with P parameters by γ_t/B times a sum, where γ_t is the step size and B the expected number of
     records. Each unit adds at most C to that sum, and the sum's noise has the norm √P C √K/μ, where μ covers the whole

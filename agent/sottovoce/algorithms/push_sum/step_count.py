@@ -10,15 +10,15 @@ from sottovoce.learning.settings import STEPS
 from sottovoce.privacy.vault import clipped_sum_mu
 
 MAX_CONTRIBUTIONS_STEP_FACTOR = 8.0
-"""Largest step size of contributions, whose mean is bounded, in default step sizes."""
+"""Maximum step size with contributions, whose mean is bounded, as a multiple of the default step size."""
 CONTRIBUTIONS_NOISE_DISTANCE = 150.0
-"""Distance by which noise may move a contributions model; longer than for push-sum, because steps shrink more."""
+"""Distance by which noise may move a model with contributions; longer than with push-sum, whose steps shrink less."""
 _MAX_STEPS = 144
 _DEFAULT_BUDGET = (2.0, 1e-5)
 
 
 def step_count(config: AgentConfig) -> int:
-    """Return the number of private steps K: as configured, or by default_steps, within the task's limit."""
+    """Return the number of private steps K: as configured, or default_steps, capped at the task's limit."""
     steps = settings_of(config, PushSumSettings).steps
     if steps is not None:
         return steps
@@ -28,10 +28,11 @@ def step_count(config: AgentConfig) -> int:
 def default_steps(config: AgentConfig) -> int:
     """Return the default number of private steps K, an even number from 48 to 144.
 
-    With K steps, noise limits the step size to a value proportional to 1/K, and more steps gain nothing. If devices
-    have many records for a model of that size, the largest step size is reached first, and more steps gain one to two
-    points of accuracy. So K is the number of steps at which both limits meet. It assumes the default budget, so it is
-    the same for all devices in a fleet, even if their budgets differ.
+    With K steps, noise limits the step size to a value proportional to 1/K, so taking more steps gains nothing. If
+    devices have many records relative to the model's size, however, the maximum step size limits the steps instead, and
+    taking more of them gains one to two points of accuracy. K is therefore the number of steps at which both limits are
+    equal. The calculation assumes the default budget, so K is the same for all devices in a fleet, even if their
+    budgets differ.
     """
     learner, data = settings_of(config, PushSumSettings), config.data
     if (
@@ -69,7 +70,7 @@ def derives_step_size_from_noise(config: AgentConfig) -> bool:
 
 
 def clip_norm(config: AgentConfig) -> float:
-    """Return C, or C_0 if it changes. constd2p clips at the gradient bound that its paper assumes."""
+    """Return C, or C_0 if the threshold changes. constd2p clips at the gradient bound that its paper assumes."""
     learner = settings_of(config, PushSumSettings)
     if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
         return learner.gradient_bound

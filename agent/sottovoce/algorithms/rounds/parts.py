@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same on all devices in a fleet."""
 
-_LINEAR_NOISE_DISTANCE = 200.0  # distance by which noise may move a linear model: neighbours average in every round
-_MAX_STEP_FACTOR = 8.0  # in default step sizes, for most models
-_SHORT_STEPS = ("ridge", "pegasos")  # models that oscillate at longer steps
+_LINEAR_NOISE_DISTANCE = 200.0  # how far noise may move a linear model: far, as neighbours average in every round
+_MAX_STEP_FACTOR = 8.0  # maximum step size for most models, as a multiple of the default
+_SHORT_STEP_MODELS = ("ridge", "pegasos")  # models that oscillate with longer steps
 
 
 def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
-    """Return the parts of a learner in rounds. Public records that are not passed in are loaded with the learner."""
+    """Return the parts of a learner in rounds. If no public records are passed in, they are loaded with the learner."""
     kernel = build_kernel(config)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
@@ -83,7 +83,7 @@ def _first_step(config: AgentConfig, size: int) -> FirstStep:
     if configured or learner.fidelity == "paper" or config.unit != "record" or config.data.classes == 1:
         return FirstStep(steps, learner.rate, None)
     distance = NOISE_DISTANCE if has_hidden_layers(learner.chosen_model) else _LINEAR_NOISE_DISTANCE
-    limits = distance, learner.rate * (1.0 if learner.chosen_model in _SHORT_STEPS else _MAX_STEP_FACTOR)
+    limits = distance, learner.rate * (1.0 if learner.chosen_model in _SHORT_STEP_MODELS else _MAX_STEP_FACTOR)
     (batch, total), sampled = _batch(config), learner.sampling == "poisson"
     rate = noise_bounded_step(
         config,

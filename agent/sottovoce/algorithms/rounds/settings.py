@@ -54,7 +54,7 @@ class CrossSettings(RoundsSettings, frozen=True):
 class DpCgaSettings(CrossSettings, frozen=True, tag="dp-cga"):
     """Settings for DP-CGA."""
 
-    sound_answers: ClassVar[Literal["all"] | int] = 1  # projection does not reduce the noise in its own gradient
+    sound_answers: ClassVar[Literal["all"] | int] = 1  # projection does not reduce noise in the device's own gradient
 
 
 class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
@@ -95,10 +95,10 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
     ] = None
 
     def __post_init__(self) -> None:
-        """Check that a spectral gap is set if acceleration is."""
+        """Check that a spectral gap is set if acceleration is enabled."""
         super().__post_init__()
         if self.chebyshev and self.spectral_gap is None:
-            raise invalid_key("spectral_gap", "required with chebyshev: 1 - |λ₂| of the fleet's Metropolis matrix")
+            raise invalid_key("spectral_gap", "required by chebyshev; set 1 - |λ₂| of the fleet's Metropolis matrix")
 
 
 class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):

@@ -23,9 +23,9 @@ INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""
 
 _SUM_PASSES = 3
-_RECORDS_PER_TURN = 1000  # with fewer records, the noise of a sum dominates, and one sum over all records is best
+_RECORDS_PER_TURN = 1000  # with fewer, a sum's noise dominates, and one sum over all records is best
 _MAX_TURNS = 3
-_CHAIN_STEP = 0.5  # noise-free step size for a loss for which no lemma provides a better one
+_CHAIN_STEP_SIZE = 0.5  # step size without noise, if no lemma provides a better one for the loss
 _RADIUS = 2.0**11  # see ChainTerms
 _MAX_SHRINKAGE = 1 / 16
 
@@ -92,7 +92,7 @@ def batch_size(config: AgentConfig) -> int:
     """Return the batch size b: as configured, else 50 as in the paper, or the best size for sound sums.
 
     Without replacement, the best batch contains all records. With replacement, it contains all, half or a third of
-    them, depending on how many thousand records there are.
+    them, depending on how many thousands of records there are.
     """
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
@@ -154,7 +154,7 @@ def _turns(config: AgentConfig) -> int:
 def _step_size(config: AgentConfig, kernel: Kernel, asks: QueryKind) -> float:
     """Return η: as configured, else the default for sums, the paper's value, or the largest that the lemma allows.
 
-    The default step size is tuned for batches of `tuned_batch` records. For smaller batches, whose noise is larger, it
+    The default step size is tuned for batches of `tuned_batch` records. For smaller batches, which are noisier, it
     shrinks with the square root of the batch size. In a step along a sum, the regulariser removes at most the fraction
     _MAX_SHRINKAGE of the model.
     """
@@ -169,7 +169,7 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: QueryKind) -> float:
     try:
         return 1 / (2 * loss_constants(kernel).with_regulariser(learner.regularisation).smoothness)
     except PrivacyError:  # a noise-free run may have no lemma; with noise, the vault refuses the query
-        return _CHAIN_STEP
+        return _CHAIN_STEP_SIZE
 
 
 def _terms(config: AgentConfig, kernel: Kernel) -> Terms:

@@ -6,7 +6,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.privacy.vault.programs.chain_steps import StepSizes
 
 VISITS = 5
-"""Number of turns in which the paper's sampling with replacement visits each record, on average."""
+"""Average number of turns in which the paper's sampling with replacement visits each record."""
 
 _STEP = 0.1
 _MIN_EXPLORATION = 0.1

@@ -23,7 +23,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
 
     forecast: see forecast_dataset.
     profile: one record per day with 48 features, the energy in kWh of each half hour over all meters together. A half
-        hour without a reading is replaced by its average over the days that have one; one that was never read is 0.
+        hour without a reading gets its average over the days that have a reading; a half hour never read is 0.
 
     Args:
         path: path of the store.
@@ -37,7 +37,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
     wh = windows.wh
     if (meter := options.get("meter")) is not None:
         if meter not in windows.meters:
-            raise DataError(f"{path}: there are no windows of the meter {meter!r} yet; see `sottovoce feed show`")
+            raise DataError(f"{path}: there are no windows for the meter {meter!r} yet; see `sottovoce feed show`")
         wh = wh[[windows.meters.index(meter)]]
     else:
         wh = wh[[name.removesuffix(EXPORT) not in {*windows.meters} - {name} for name in windows.meters]]

@@ -1,6 +1,6 @@
 """The steps of Jin, He & Dai 2023, Algorithm 1: private local descent, and a chain of noisy global models.
 
-A local step sends nothing, and its result is as private as the records. Models are float64 arrays of equal shape.
+A local step sends nothing; its result must be kept as private as the records. Models are float64 arrays of equal shape.
 """
 
 import math

@@ -78,7 +78,7 @@ def normalise(gradients: Rows, rule: Rule, threshold: float) -> Rows:
 
     Returns:
         float64[n, row_length(rule, P)]. Up to rounding and underflow, rows are no longer than 1. Each row depends, to
-            the last bit, only on its own gradient. A row whose gradient is not finite need not be finite.
+            the last bit, only on its own gradient. If a gradient is not finite, its row may not be finite either.
     """
     rows = np.ascontiguousarray(gradients)
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))

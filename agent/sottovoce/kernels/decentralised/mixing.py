@@ -33,7 +33,7 @@ def weight(own_degree: int, other_degree: int) -> float:
     """
     if own_degree < 1 or other_degree < 1:
         raise ConfigError(
-            "a node with a neighbour must have a degree of at least 1: count each agent's neighbours again"
+            "a node with neighbours needs a degree of at least 1, but has less: count each agent's neighbours again"
         )
     return 1 / (1 + max(own_degree, other_degree))
 
@@ -100,7 +100,7 @@ def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
 def _validate_gap(gap: float) -> float:
     if not 0 < gap <= 1:
         raise ConfigError(
-            "a spectral gap must lie in (0, 1]; it is 0 if the graph is not connected: connect all agents"
+            "the spectral gap must lie in (0, 1]; it is 0 for a graph that is not connected: connect all agents"
         )
     return gap
 

@@ -1,4 +1,4 @@
-"""DP-CGA's quadratic programme, which finds the gradient nearest to the agent's that opposes no neighbour's gradient.
+"""DP-CGA's quadratic programme: of the gradients that oppose no neighbour's, find the nearest to the agent's own.
 
 The programme is min ‖g - g_ii‖² subject to ⟨g, g_ij⟩ ≥ 0 for all j. In the dual, g = g_ii + Σ_j u_j g_ij, where the
 multipliers u ≥ 0 minimise ‖g‖. This is non-negative least squares with one unknown per neighbour, regardless of the

@@ -3,14 +3,15 @@
 A Shapley value measures how much a neighbour's gradient contributes to an average's score (PDSL 2025, eqs. 16-20).
 
 The players are the n = |N_i| agents in a neighbourhood, numbered from 0 and including agent i. A coalition S has the
-worth v(S), which in PDSL is the accuracy on public data of its candidates' mean ȳ_S. On private data, every value would
-be a release.
+worth v(S), which in PDSL is the accuracy, on public data, of the mean ȳ_S of its members' candidates. If the data were
+private, every worth would be a release.
 
 The worths of many coalitions (eqs. 16, 17) are computed at once. The output of a first layer is linear in its
 parameters, so the first layer of a mean of candidates is the mean of their first layers. Records therefore pass through
 the first layer once per candidate rather than once for each of 2ⁿ coalitions. Coalitions are scored in float32, which
-is a hundred times as fast if the model has a tanh. Records whose label wins or loses by so little that rounding could
-decide the outcome are scored again in float64, so the result is the same as in float64.
+is a hundred times as fast as float64 if the model has a tanh. Records whose label wins or loses by so little that
+rounding could decide the outcome are scored again in float64. The result is therefore the same as if all records had
+been scored in float64.
 
 Cosine similarity compares gradients that are noisy releases already, so weights computed from them cost no privacy and
 need no labelled public data.
@@ -45,7 +46,7 @@ Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 def mixing_weights(phi: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return mixing weights from Shapley values, float64[n]: max(φ, 0)/Σ, or equal weights if no value is positive.
 
-    The text of eqs. (19), (20) is missing from the publication, and this is only one possible reconstruction.
+    The publication omits the text of eqs. (19) and (20), so this formula is only one possible reconstruction.
     """
     positive = np.maximum(phi, 0.0)
     total = positive.sum()
@@ -115,7 +116,7 @@ def monte_carlo(
         generator: the source of the random orders.
 
     Returns:
-        φ and its standard error, float64[n] each; φ sums to v(all) - v(∅) for any orders.
+        φ and its standard error, float64[n] each; φ sums to v(all) - v(∅), whatever the orders.
 
     Raises:
         ConfigError: if there are fewer than 2 permutations, no players, or more than MAX_SAMPLED_PLAYERS.
@@ -254,8 +255,8 @@ class _LayeredWorth:
 def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return π_j = max(cos(g_j, ḡ), 0)/Σ, where ḡ is the mean gradient.
 
-    As noise drowns out the gradients' directions, the weights approach equal weights, which average noise best, because
-    all gradients contribute equally to the mean.
+    All gradients contribute equally to the mean. As noise drowns out their directions, the weights therefore approach
+    equal weights, which average out noise best.
 
     Args:
         gradients: float64[n,P], the noisy gradients in a neighbourhood, including the agent's own.

@@ -1,9 +1,9 @@
 """Extract the part of a graph that computes given outputs.
 
 ONNX Runtime computes the whole graph whichever outputs are requested, so it would compute the gradient even for a
-prediction. Nodes that do not contribute to the requested outputs are therefore removed from the bytes of the file. This
-relies only on the Protocol Buffers framing and on the field numbers in onnx.proto, which never change, because devices
-do not have the onnx library.
+prediction. Nodes that do not contribute to the requested outputs are therefore removed from the bytes of the file. As
+devices do not have the onnx library, this code relies only on the Protocol Buffers framing and on the field numbers in
+onnx.proto, which never change.
 """
 
 from collections.abc import Collection, Iterator
@@ -12,7 +12,7 @@ from sottovoce.errors import ConfigError
 
 _GRAPH = 7  # field in a model
 _NODE, _OUTPUT = 1, 12  # fields in a graph
-_READS, _WRITES, _ATTRIBUTE = 1, 2, 5  # fields in a node
+_NODE_INPUT, _NODE_OUTPUT, _ATTRIBUTE = 1, 2, 5  # fields in a node
 _NAME = 1  # field in an output
 _INNER_GRAPH, _INNER_GRAPHS = 6, 11  # fields in an attribute
 
@@ -39,9 +39,9 @@ def _prune_graph(graph: bytes, outputs: Collection[str]) -> bytes:
     for index, (number, _, value) in reversed(list(enumerate(fields))):  # nodes are sorted: each follows its inputs
         if number == _OUTPUT and _field_values(value, _NAME) & needed:
             retained.add(index)
-        if number == _NODE and _field_values(value, _WRITES) & needed:
+        if number == _NODE and _field_values(value, _NODE_OUTPUT) & needed:
             retained.add(index)
-            needed |= _field_values(value, _READS) - {b""}  # an empty name means an omitted optional input
+            needed |= _field_values(value, _NODE_INPUT) - {b""}  # an empty name means an omitted optional input
             if any(_has_graph(attribute) for field, _, attribute in _fields(value) if field == _ATTRIBUTE):
                 return graph  # inner graphs read values that are not listed as inputs, so keep everything
     return b"".join(

@@ -21,7 +21,7 @@ class OnnxKernel:
 
     Every call of the graph has the same shape, so an example's contribution depends only on that example and the
     parameters, which the probe has verified on this machine. The last chunk is padded with masked rows of zeros. Values
-    are passed as float32. A value outside its range becomes infinite, and such an example contributes nothing.
+    are passed as float32. A value outside the range of float32 becomes infinite, and its example contributes nothing.
 
     In a regression, the last column of an example's features is its target, and its label is unused.
 
@@ -64,7 +64,7 @@ class OnnxKernel:
         return np.float32
 
     def initial(self, seed: int) -> Floats:
-        """Return each tensor's initial values according to its law; see ParameterFacts and Kernel.initial."""
+        """Return initial values from each tensor's declared distribution; see ParameterFacts and Kernel.initial."""
         initial = uniform_values(seed, self.size)
         offset = 0
         for tensor in self.session.facts.parameters:

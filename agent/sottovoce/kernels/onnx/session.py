@@ -49,7 +49,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(word) if word.isdecimal() else 0 for word in components)
 
 
-_SILENT = 4  # log only fatal errors; other errors are raised, and log output may reveal record values
+_FATAL_ONLY = 4  # log only fatal errors; other errors are raised, and log output may reveal record values
 _REMEDY = "build the graph file with `sottovoce model build`"
 _Shape = tuple[int | None, ...]  # None means the number of examples
 
@@ -111,7 +111,7 @@ class GraphSession:
 
     @cached_property
     def _forward(self) -> Any:
-        """A session for the graph without its gradient, which predictions and losses need but a vault does not."""
+        """A session for the graph without its gradient. Predictions and losses need this session; a vault does not."""
         return _open_session(prune_to_outputs(self._model, ("loss", "predictions")), self._origin, self._threads)
 
     def _run(
@@ -173,7 +173,7 @@ def _open_session(model: bytes, origin: str, threads: int) -> Any:
     options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
     options.use_deterministic_compute = True
     options.enable_mem_pattern = False  # the arena costs memory and saves no time
-    options.log_severity_level = _SILENT
+    options.log_severity_level = _FATAL_ONLY
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     try:

@@ -275,9 +275,9 @@ class SettlingLearner(Protocol):
 class RestatingLearner(Protocol):
     """A learner whose messages restate what its device knows, so that the next message makes up for a lost one.
 
-    A message that arrives twice changes little or nothing. A device therefore need not wait for its disk before it
-    sends or confirms a message. Its knowledge becomes durable on its next beat, and messages that arrived after that
-    may arrive again after a crash.
+    A message that arrives twice changes little or nothing. A device therefore does not have to wait for its disk
+    before it sends or confirms a message. Its knowledge becomes durable on its next beat; after a crash, messages that
+    arrived since its last beat may arrive again.
     """
 
     restates: ClassVar[bool]
@@ -308,7 +308,7 @@ class HandingOffLearner(Protocol):
     def hand_off(self, state: Any, successor: str) -> tuple[Any, list[Effect]]:
         """Hand over as much state as fits into one message to `successor`, which has confirmed all earlier messages.
 
-        A device that returns continues with the rest.
+        If the device returns, it continues with the rest.
         """
         ...
 

@@ -65,7 +65,7 @@ class PublishedRecord:
         return self.owner, self.slot
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """Return the bytes to sign; see Signed.signed_bytes. They omit the task: the record states its perturbation."""
+        """Return the bytes to sign; see Signed.signed_bytes. They omit the task; the record states its perturbation."""
         perturbation = self.perturbation
         epsilon = b"" if perturbation.epsilon is None else struct.pack(">d", perturbation.epsilon)
         fields = (
@@ -122,7 +122,7 @@ class Provenance(Protocol):
         """Check that a document was published by its owner.
 
         Raises:
-            MessageRefused: if it was not, or if the owner does not belong to this fleet.
+            MessageRefused: if the owner did not publish the document, or does not belong to this fleet.
         """
         ...
 
@@ -130,7 +130,7 @@ class Provenance(Protocol):
         """Check that a document's owner published it and is currently neither expired nor revoked.
 
         Raises:
-            MessageRefused: if it was not, or if the owner is not currently in the fleet.
+            MessageRefused: if the owner did not publish the document, or is not currently in the fleet.
         """
         ...
 
@@ -141,7 +141,7 @@ class Provenance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A digest of a set of records. Two devices with equal digests need not send each other any records.
+    """A digest of a set of records. Two devices with equal digests do not need to send each other any records.
 
     Attributes:
         count: the number of records.
@@ -160,7 +160,7 @@ def _rank(key: Key) -> int:
 class Shelf:
     """The immutable set of records that a device stores: the `capacity` records with the lowest key hashes.
 
-    All devices with the same capacity therefore converge to the same records, a uniform sample of those published.
+    All devices with the same capacity therefore converge to the same uniform sample of all published records.
 
     Attributes:
         capacity: the maximum number of records.
@@ -198,7 +198,7 @@ class Shelf:
         return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
 
     def add(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
-        """Return the shelf after adding these records, the newly stored records, and the records that were dropped."""
+        """Add these records, and return the new shelf, the newly stored records and the dropped records."""
         candidates = {_rank(record.key): record for record in records if record.key not in self}
         if not candidates:
             return self, [], []

@@ -22,8 +22,8 @@ _EXCLUSION_BEATS = 1_000
 class Dishonesty:
     """Records dishonest devices, and warns the other devices about them.
 
-    A device is excluded if this device caught it lying, if a proof shows that it lied, or if more devices accuse it
-    than the cell assumes can collude.
+    A device is excluded if this device caught it lying, if a proof shows that it lied, or if it is accused by more
+    devices than the cell assumes can collude.
 
     Args:
         owner: the id of this device.

@@ -143,7 +143,7 @@ class Knowledge:
         return body
 
     def find_agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[ResultCommitment, Numerator] | None:
-        """Return the result on which enough devices agree: as many as are needed to open the smallest cell's sum."""
+        """Return the result on which at least as many devices agree as are needed to open the smallest cell's sum."""
         bodies = [vote.statement.body for vote in votes.values()]
         for vote in votes.values():
             if bodies.count(vote.statement.body) >= self._cell.opening_threshold(self._cell.least):

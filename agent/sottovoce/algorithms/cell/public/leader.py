@@ -1,4 +1,4 @@
-"""The leader of a round relays messages and opens the sum. It has no privileges: members check all its messages."""
+"""A round's leader relays messages and opens the sum. It has no privileges: members check all its messages."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Secure sums by gossip: a device offers to take part, follows the round's leader, and leads when it is its turn.
+"""Secure sums by gossip: a device offers to take part, follows the round's leader, and takes its turn as leader.
 
 The device ids determine the leader: the first device in a hash order, skipping devices that have already led a round
 without a result. Privacy does not depend on which device leads, when it leads, or whether two devices lead at once,
@@ -112,12 +112,12 @@ from sottovoce.privacy.secure_sum.steps import (
 
 _CYCLE = "cycle"
 _PATIENCE_BEATS = 30  # how long a member waits for its leader; the leader's own timeouts are shorter
-_DEPUTIES = 3  # number of deputies; each masked vector is also sent to the first deputy immediately
+_DEPUTY_COUNT = 3  # number of deputies; each masked vector is also sent to the first deputy immediately
 _HANDOVER_BEATS = 14  # how long a member waits after sending its vector before it switches to the next deputy
-_LISTENING_BEATS = 4  # how much longer a deputy waits, to receive other members' acknowledgements
+_LISTENING_BEATS = 4  # how much longer the first deputy waits, so that it receives the members' acknowledgements
 _FETCHING_BEATS = 3  # how long a device waits for requested masked vectors before it asks another device
 _MAX_FETCHES = 12
-_SEEKING_BEATS = 4  # minimum interval between two requests to all peers
+_SEEKING_BEATS = 4  # minimum number of beats between two requests to all peers
 _STAGES_AFTER_VECTOR = ("given", "stood", "told")
 _CHARGED_STAGES = ("ready", "held", *_STAGES_AFTER_VECTOR)
 
@@ -548,7 +548,7 @@ class Cells:
                 ranked = [
                     node for node in _leader_order(proposed.owners, state.slot) if node not in (sender, *state.excluded)
                 ]
-                state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=proposed)
+                state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTY_COUNT]), roster=proposed)
                 proofs = self._dishonesty.proofs(state, proposed.owners)
                 if proofs:  # the leader does not have these proofs yet
                     sends = [Send(sender, CellMessage(Exposed(proof), state.simulated)) for proof in proofs]

@@ -1,4 +1,4 @@
-"""Rules for accepting contributions: valid, newer, and no farther from their predecessor than new steps explain."""
+"""Rules for accepting contributions: they must be valid, newer, and within reach of their predecessors."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from sottovoce.learning.learners.published_records import Provenance
 
 _MIN_STEP = 1e-3  # as a fraction of the first step's length
 _MAX_JUMP = 2.0
-"""Maximum distance between successive contributions, relative to √(d/s) times the length, the noise in d of s steps."""
+"""Maximum distance between successive contributions, as a multiple of length · √(d/s) if d of s steps are new."""
 
 
 class Acceptance:
@@ -30,7 +30,7 @@ class Acceptance:
         reach: the length of the longest typical step; infinity if gradients are not clipped.
 
     Attributes:
-        cumulative_lengths: float64[max_steps + 1], the total length of a device's first steps.
+        cumulative_lengths: float64[max_steps + 1], the total length of a device's first 0 … max_steps steps.
     """
 
     def __init__(

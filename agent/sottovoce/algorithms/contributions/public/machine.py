@@ -9,19 +9,21 @@ hold the same contributions have the same model.
 
 A newer contribution is accepted only if it differs from its predecessor by no more than its additional steps explain.
 A device that was honest until its last step therefore cannot reverse its whole contribution in that step. Additional
-steps explain either a share of the contribution's length or their own full length, whichever is larger. A share alone
-is not enough: if the first steps overshoot, they cancel out, and honest contributions soon become far longer.
+steps explain a difference of either a share of the contribution's length or their own total length, whichever is
+larger. The share alone would be too strict: if the first steps overshoot, they cancel each other out, and honest
+contributions soon become far longer than those steps left them.
 
 A device influences the others only through its own contribution. No mass is handed over, so a device cannot run out of
 mass because a peer is slow, absent or disconnected.
 
 A revoked device's contribution is no longer sent, and newer ones from that device are rejected. The contribution is
-removed from the model if this device has not asked for a gradient since it arrived. Otherwise it stays in the model,
-unchanged: gradients computed at models that include it would otherwise correct a part that is no longer there.
+removed from the model if this device has not asked for a gradient since the contribution arrived. Otherwise, it stays
+in the model unchanged: if it were removed, gradients already computed at models that include it would correct a part
+that is no longer there.
 
-On each beat of its own clock, a device sends its latest signed contribution, with a list of the contributions that it
-holds, to the next peers in turn, and signs its sum first if a stride is complete. Then it asks its vault for a
-gradient at its model, unless the vault is still answering. A peer replies with the contributions that the device
+On each beat of its own clock, a device first signs its sum if a stride is complete. It then sends its latest signed
+contribution, with a list of the contributions that it holds, to the next peers in turn. Finally, it asks its vault for
+a gradient at its model, unless the vault is still answering. A peer replies with the contributions that the device
 lacks, so each contribution reaches a device only once. The send times reveal nothing about the device's records; a
 vault slower than a period shows only as missing steps.
 """
@@ -79,9 +81,9 @@ from sottovoce.privacy.api import Answer, Refused
 _CYCLE = "cycle"
 _RESEND_CYCLES = 64
 _MAX_STAND_INS = 1
-"""Maximum number of own steps that stand in for other devices' pending steps; two do harm if devices differ."""
+"""Maximum number of own steps that stand in for others' pending steps; two make models worse if devices differ."""
 _STAND_IN_WEIGHT = 0.4
-"""Weight of a stand-in step. A weight of 1 does harm if devices differ; without stand-in steps, devices overshoot."""
+"""Weight of a stand-in step. A weight of 1 makes models worse if devices differ; with 0, devices overshoot."""
 
 Step = tuple[ContributionsState, list[Effect]]
 
@@ -98,8 +100,8 @@ class Mixer:
         max_steps: the largest number of steps taken by any device in the fleet.
         dishonest: the share of devices that the robust mean leaves out, at most a quarter; 0 selects the bounded mean.
         reach: the length of the longest typical step, as for pairwise mixing; infinity if gradients are not clipped.
-        stride: the number of steps between signed contributions; each replaces its predecessor, so it need not be sent
-            after every step.
+        stride: the number of steps between signed contributions; each replaces its predecessor, so one is not
+            needed after every step.
 
     Attributes:
         rank: the rank of this device.
@@ -203,8 +205,8 @@ class Mixer:
 
         A device that has taken fewer steps than the others counts in proportion: its contribution is scaled up and its
         weight scaled down by the same factor. A slow or isolated device therefore does not hold the others back, and
-        when two halves of a fleet meet again, neither has done the other's work. The highest quarter of the step counts
-        is ignored.
+        when two halves of a fleet meet again, neither has done the other's work. The comparison ignores the highest
+        quarter of the step counts.
         """
         by_rank = {**state.frozen_contributions, **state.held}
         if state.step > 0:
@@ -267,7 +269,7 @@ class Mixer:
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _point(self, state: ContributionsState, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the point for the next gradient, float64[width]: the model plus the assumed pending steps of others.
+        """Return the point for the next gradient, float64[width]: the model plus the others' assumed pending steps.
 
         The pending steps are assumed to equal this device's own latest steps. If they were ignored, all devices would
         correct the same error until they received each other's corrections.

@@ -1,4 +1,4 @@
-"""Select the contributions that a device offers a peer, which are those that the peer lacks."""
+"""Select the contributions that a device offers a peer because the peer lacks them."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,9 @@ from sottovoce.algorithms.contributions.public.state import (
 )
 
 _MAX_BYTES = 2**21
-"""Size limit in bytes for the contributions in a message before packing, unless a single one is larger."""
-_MAX_REPLIED = 3 * 2**15
-"""Size limit in bytes for the contributions in a reply, which must fit into a broker's packet."""
+"""Maximum size, in bytes before packing, of the contributions in a message; a single contribution may exceed it."""
+_MAX_REPLY_BYTES = 3 * 2**15
+"""Maximum size, in bytes, of the contributions in a reply, which must fit into a broker's packet."""
 
 
 class Offers:
@@ -29,11 +29,11 @@ class Offers:
         self._rank, self._capacity, self._width = own_rank, capacity, width
 
     def offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """Return the contributions to send to a peer along with the list; None if both devices hold the same set.
+        """Return the contributions to send to a peer, besides the list of all held; None if both hold the same set.
 
-        Peers that also send messages here receive other devices' contributions in replies, as far as these fit, so only
-        this device's own contribution is sent to them. Any other peer also receives the contributions that it still
-        lacks one turn after it was sent the list.
+        A peer that also sends messages to this device receives other devices' contributions in the replies, as far as
+        they fit. It is therefore sent only this device's own contribution. Any other peer is also sent the
+        contributions that it still lacks one turn after it was sent the list.
         """
         reported, own = state.peer_steps.get(peer), state.held.get(self._rank)
         if reported is None:
@@ -48,7 +48,7 @@ class Offers:
         )
         if not missing and not behind:
             return None
-        if self._width * 8 > _MAX_REPLIED:
+        if self._width * 8 > _MAX_REPLY_BYTES:
             return missing
         last_listed = {} if peer in state.senders else state.last_sent_steps.get(peer, {})
         return tuple(
@@ -58,19 +58,19 @@ class Offers:
         )
 
     def reply_to(self, state: ContributionsState, sender: str, known: Mapping[int, int]) -> tuple[Contribution, ...]:
-        """Return the contributions that fit into a reply and that the sender of a message lacks.
+        """Return the contributions that a message's sender lacks, as far as they fit into a reply.
 
         Args:
             state: the state of this device.
             sender: the message sender's node id.
             known: the step count of each contribution that the sender holds, keyed by rank.
         """
-        if self._width * 8 > _MAX_REPLIED:
+        if self._width * 8 > _MAX_REPLY_BYTES:
             return ()
-        return self._select_missing(state, known, rank(sender), _MAX_REPLIED)
+        return self._select_missing(state, known, rank(sender), _MAX_REPLY_BYTES)
 
     def count_left_out(self, state: ContributionsState) -> int:
-        """Return how many known devices have contributions that are left out because `capacity` others rank lower."""
+        """Return how many known devices' contributions are not stored because `capacity` others have lower ranks."""
         highest = highest_stored_rank(state.held.keys() - {self._rank}, self._capacity)
         known_ranks = {owner_rank for known in state.peer_steps.values() for owner_rank in known}
         return len({owner_rank for owner_rank in known_ranks if owner_rank > highest} - {self._rank})
@@ -78,7 +78,7 @@ class Offers:
     def _select_missing(
         self, state: ContributionsState, known: Mapping[int, int], peer_rank: int, max_bytes: int
     ) -> tuple[Contribution, ...]:
-        """Return as many of the contributions that a device lacks as fit, those furthest behind first.
+        """Return the contributions that a device lacks, up to the size limit, starting with the most outdated.
 
         Args:
             state: the state of this device.

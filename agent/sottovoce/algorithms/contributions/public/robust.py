@@ -1,14 +1,15 @@
-"""Means that a few vectors cannot distort, at little cost in accuracy when no device tries to.
+"""Means that a few vectors cannot distort, at little cost in accuracy if all devices are honest.
 
-In the bounded mean, no vector counts for more than a multiple of the lower median length, so one of n vectors moves the
-mean by at most 2/n of that multiple.
+In the bounded mean, no vector counts for more than a fixed multiple of the lower median length, so one of n vectors can
+move the mean by at most 2/n of this maximum length.
 
 The robust mean also leaves vectors out, following Allouah, Farhadkhani, Guerraoui, Gupta, Pinot & Stephan 2023 ("Fixing
 by mixing"). Each vector is replaced by the mean of its nearest neighbours (nearest-neighbour mixing), and the results
 are combined by a coordinate-wise trimmed mean. If at most f of n > 2f vectors are dishonest, the result differs from
-the honest mean by no more than O(f/n) times the honest spread. It also discards honest noise that other vectors would
-have cancelled, though. It is therefore used only as the centre from which distances are measured: a vector counts in
-full if its distance exceeds the lower median distance by no more than a margin, and a vector far away is ignored.
+the honest mean by no more than O(f/n) times the honest spread. However, trimming also discards honest noise that
+other vectors' noise would have cancelled out. The trimmed mean is therefore used only as the centre from which
+distances are measured: a vector counts in full if its distance exceeds the lower median distance by no more than a
+margin, and a vector far away is ignored.
 """
 
 import numpy as np
@@ -17,10 +18,10 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float64]
 
 LONGEST = 1.25
-"""Maximum length a vector counts for, in lower median lengths; 1.0 costs a point of accuracy if devices differ."""
+"""Length limit for vectors, in lower median lengths; with 1.0, accuracy is a point lower if devices differ."""
 
 _NEAR, _FAR = 1.1, 1.4
-"""Up to the first multiple of the lower median distance, a vector counts in full; from the second, it is ignored."""
+"""Multiples of the lower median distance: up to the first, vectors count in full; from the second, they are ignored."""
 
 
 def robust_mean(vectors: Vectors, weights: NDArray[np.float64], excluded: int) -> NDArray[np.float64]:

@@ -50,7 +50,7 @@ _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
 _MAX_ERROR_RATIO = 64.0
-"""Maximum accepted error, relative to this device's own records or to noise-free ones: roughly the error at ε/8."""
+"""Maximum error of an accepted record, as a multiple of this device's own (at least 1): roughly the error at ε/8."""
 
 _UPDATE_ROWS = 256  # how many records to decode at a time
 

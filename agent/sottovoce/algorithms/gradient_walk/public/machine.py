@@ -229,7 +229,7 @@ class GradientWalk:
         return state, [Send(recipient, GradientWalkMessage(parameters, walk.age, walk.simulated))]
 
     def _ask(self, state: GradientWalkState) -> Step:
-        """Query the gradient for the first walk awaiting a step, one query at a time so that a slot keeps its walk."""
+        """Ask for the gradient at the first walk awaiting a step, one query at a time so that a slot keeps its walk."""
         walk = next((walk for walk in state.walks if not walk.visited), None)
         if walk is None or state.pending_query is not None or self._is_spent(state):
             return state, []

@@ -8,7 +8,7 @@ or never, which costs the others nothing. If a device crashes during an exchange
 place, the sum changes once by that move, which is bounded.
 
 A single neighbour has bounded influence. The difference between two models counts only up to about the length of one
-step (`reach`). A device declines a model that is farther away than learning alone could take a device. A peer that has
+step (`reach`). A device declines a model that is farther away than learning alone could have taken it. A peer that has
 just proposed must wait until other peers have proposed. The total length of all moves with one peer has a bound that
 grows only with the steps of the schedule, so mixing ends with the schedule.
 
@@ -70,7 +70,7 @@ _MAX_PEERS_PER_TURN = 8
 _PATIENCE_BEATS = 16  # how long a departed peer's reply is awaited
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MAX_NUMBERS
-_ROUNDING_TOLERANCE = 1 + 1e-9  # tolerance for different rounding on another machine
+_ROUNDING_TOLERANCE = 1 + 1e-9  # tolerance for rounding that differs between machines
 
 Step = tuple[PairwiseState, list[Effect]]
 
@@ -320,7 +320,7 @@ def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict
 
 
 def _peers_per_turn(state: PairwiseState) -> int:
-    """Return how many other peers must propose before the same peer may again: half of all peers, but 1 to 8."""
+    """Return how many other peers must propose before the same peer may again: half of all peers, within 1 to 8."""
     return max(1, min(len(state.peers) // 2, _MAX_PEERS_PER_TURN))
 
 

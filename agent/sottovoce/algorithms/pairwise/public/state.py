@@ -103,7 +103,7 @@ class PairwiseState:
         recent_proposers: the peers that proposed recently, each with its beat, latest last.
         pending_query: the id of the query that the vault is answering, if any.
         answer: the vault's answer, which takes effect on the next beat.
-        threshold: the C_t in the query, if it varies; after a restart, the one in the repeated query.
+        threshold: the C_t in the query, if C_t varies; after a restart, the C_t in the repeated query.
     """
 
     numerator: NDArray[np.int64]

@@ -8,9 +8,9 @@ with one exception: a vault that takes longer than a period misses whole beats, 
 leaves the vault enough time to answer.
 
 Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, only as fine as the share's weight
-requires, which reduces it to a third of the bytes. The sender keeps the remainder of a split. The fleet's total mass
-is therefore conserved to the last bit, provided that every share sent is applied exactly once, which the driver
-ensures.
+requires, which reduces it to a third of its unrounded size. The sender keeps the remainder of a split. The fleet's
+total mass is therefore conserved to the last bit, provided that every share sent is applied exactly once, which the
+driver ensures.
 
 B is a public constant, the expected number of records that a device stores or samples, because the actual number is
 private under add/remove neighbours.
@@ -54,7 +54,7 @@ from sottovoce.learning.learners.learner import (
 from sottovoce.privacy.api import Answer, Refused, Release
 
 WEIGHT_ONE = 2**40
-WEIGHT_MIN = WEIGHT_ONE >> 20  # minimum weight after a split; a device below it waits to receive more
+WEIGHT_MIN = WEIGHT_ONE >> 20  # minimum weight after a split; a device with less waits to receive more
 _WEIGHT_LIMIT = 2**62  # the weight of four million devices
 _CYCLE = "cycle"
 
@@ -77,7 +77,7 @@ class PushSumState:
         peers: the node ids of possible recipients, in rotation order.
         pending: the peers that have not yet confirmed their last share.
         pending_query: the id of the query that the vault is answering, if any.
-        threshold: the C_t in the query, if it varies; after a restart, the one in the repeated query.
+        threshold: the C_t in the query, if C_t varies; after a restart, the C_t in the repeated query.
         delayed_cycle_time: when the next cycle was due, if the device is waiting for the vault.
     """
 
@@ -161,7 +161,7 @@ class PushSum:
         return progress(self.schedule, state, {"push_sum_weight": state.weight / WEIGHT_ONE})
 
     def belief(self, state: PushSumState) -> SettlingState | None:
-        """Return the estimate z, or None if there is none or a private step is to come; see SettlingLearner.belief."""
+        """Return the estimate z; None without one or while private steps remain; see SettlingLearner.belief."""
         estimate = state.estimate
         return None if has_step_ahead(self.schedule, state) or estimate is None else SettlingState(estimate)
 

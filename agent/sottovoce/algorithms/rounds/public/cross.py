@@ -42,7 +42,7 @@ class AnswerRotation:
         return None
 
     def answer(self, work: Work, recipient: str) -> Floats:
-        """Return the gradient at a neighbour's model, float64[1, P], or float64[0, P] without one in this round."""
+        """Return the gradient at a neighbour's model, float64[1, P], or float64[0, P] if this round has none."""
         gradient = work.answers.get(self.positions(work).get(recipient, -1))
         return np.empty((0, work.model.size)) if gradient is None else gradient[None]
 

@@ -6,7 +6,7 @@ BEATS_PER_PHASE = 2
 """Number of beats per phase. With two, a device that lags behind can catch up at twice the planned pace."""
 
 MAX_BEHIND = 2
-"""Maximum lead, in rounds, of a message that is stored. A device that lags further skips to its neighbours' round."""
+"""How many rounds ahead a stored message may be. A device that lags further behind skips to its neighbours' round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class RoundsSchedule:
         period: the number of seconds between rounds.
         steps: the number of private rounds, which come first; later rounds only average models.
         step_size: γ in the first round.
-        step_decay: the fraction of γ that has been lost, linearly, by the last private round.
-        batch: B, by which gradient sums are divided; it need not be an integer.
+        step_decay: the fraction by which γ has decreased, linearly, by the last private round.
+        batch: B, by which gradient sums are divided; not necessarily an integer.
         deadline: how many periods a phase waits for neighbours.
     """
 

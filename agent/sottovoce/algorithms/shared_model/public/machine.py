@@ -8,8 +8,8 @@ that takes longer than a period misses whole beats, which is visible.
 
 If a device is silent, the others wait for some beats, and then the next device continues. If a writer does not
 answer, the next writer asks another holder, and then continues from its own model. Two devices may therefore write the
-same step. A larger step wins, and a hash that favours no device decides between equal steps. The loser's step is lost
-and counted as such. A device keeps fetching models after its last turn, so all devices end with the newest one.
+same step. The larger step wins, and a hash that favours no device decides between equal steps. The loser's step is
+lost and counted as such. A device keeps fetching models after its last turn, so all devices end with the newest one.
 
 A link carries one message at a time. Other messages to the same peer wait in the state, at most one of each kind.
 """

@@ -15,7 +15,7 @@ _KIND = "shared-model-message/1"  # one payload type for all three message class
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Identifies a model, so that devices can find the newest one. The paper's two integers.
+    """Identifies a model by the paper's two integers, so that devices can find the newest model.
 
     Attributes:
         step: t, the number of global steps up to this model, including lost ones.

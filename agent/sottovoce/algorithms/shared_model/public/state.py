@@ -32,7 +32,7 @@ class SharedModelSchedule:
         regularisation: λ = γ; a gradient sum covers only the loss, and this device adds the λ term.
         radius: the radius R of the ball onto which models are projected.
         order: how the next writer is chosen: `round`, the one after the last; `random`, uniformly by a public hash.
-        patience: how many beats a device waits for each writer before it, and for an answer.
+        patience: how many beats a device waits for each writer that precedes it, and for an answer.
         begins: whether this device takes the first turn.
     """
 
@@ -97,12 +97,12 @@ class SharedModelState(Struct, frozen=True):
         beats_since_head: beats since the newest head was received; negative while a device only listens after startup.
         source: the device that announced the newest head.
         recent_writers: the writers of earlier heads, newest first.
-        own_model_fetched: whether a device has fetched this device's own last model.
+        own_model_fetched: whether another device has fetched this device's own last model.
         fetch_from: the device that this device has chosen to ask for a model; empty if there is none.
         beats_since_choice: the number of beats since that choice.
         request_sent: whether the request has already been sent.
         fetch_attempts: how many holders have been asked for the newest head.
-        may_skip_fetch: whether the device need not fetch before its turn, because enough holders could not help.
+        may_skip_fetch: whether the device may take its turn without fetching, because enough holders could not help.
         pending_query: the id of the query that the vault is answering, if any.
         next_step: the step of the model that the answer produces.
         unannounced_model: the model produced by the answer, to be announced on the next beat.

@@ -1,7 +1,7 @@
 """Private steps: a device queries its vault on the beats of its own clock and moves its model by each answer.
 
-A step size that suits one data set is far too long for another whose records differ along few directions: models
-oscillate, and the less noise there is, the more they oscillate. The sum of squared differences between successive
+A step size that suits one data set is far too long for another whose records differ along only a few directions:
+models oscillate, and the less noise there is, the more they do so. The sum of squared differences between successive
 gradients reveals this, as in the step sizes of optimistic methods (Rakhlin & Sridharan 2013; Kavis et al. 2019). The
 gradients' lengths do not: if devices differ, each device's gradients stay long even at the best common model.
 
@@ -12,7 +12,7 @@ The threshold is sent in the query's point, and the release is returned in units
 not depend on the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021), each release also contains
 one noisy count: how many gradients were no longer than C_t. ln C is an additional coordinate of the mass that push-sum
 mixes, and a step along it is as additive as a step along the gradient. Every device therefore follows the bits from all
-devices, which are far less noisy than its own, and the threshold needs no additional messages or releases.
+devices, which together are far less noisy than its own. The threshold needs no additional messages or releases.
 
 Everything in this module is public, because schedules are fixed before a device starts and answers are releases.
 """
@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from sottovoce.kernels.decentralised.clipping import Rule, decayed_threshold, undo_normalisation
 from sottovoce.privacy.api import Query
 
-_DEVIATIONS = 3.0
+_NOISE_DEVIATIONS = 3.0
 _HALVING_VARIATION = 3.0
-"""Variation at which steps are half as long, which corresponds to a few full-length oscillations."""
+"""Variation at which steps are half as long as without damping, which corresponds to a few full-length oscillations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class Damping:
     def factor(self, variation: float, differences: int, size: int) -> float:
         """Return the factor on γ, at most 1, after `differences` differences between releases with `size` numbers."""
         numbers = differences * size
-        noise_share = (numbers + _DEVIATIONS * math.sqrt(3 * numbers)) * (self.noise / self.longest) ** 2
+        noise_share = (numbers + _NOISE_DEVIATIONS * math.sqrt(3 * numbers)) * (self.noise / self.longest) ** 2
         return 1 / (1 + max(0.0, variation - noise_share) / _HALVING_VARIATION)
 
 
 THRESHOLD_RATE = 0.05
-"""η_C, which is slower than in Andrew et al. 2021, where the bits come from many more records."""
+"""η_C, which is smaller than in Andrew et al. 2021, where the bits come from many more records."""
 
 _MAX_LOG_RATIO = math.log(100.0)  # log of the maximum factor between C and C_0, which limits the effect of noise
 
@@ -146,15 +146,15 @@ class Schedule:
         period: the number of seconds between cycles.
         steps: the number of private gradient steps, one per cycle from the first.
         step_size: γ for the first step.
-        step_decay: the fraction of γ that has been lost, linearly, by the last step.
-        expected_records: B, which need not be an integer.
+        step_decay: the fraction by which γ has decreased, linearly, by the last step.
+        expected_records: B, not necessarily an integer.
         fanout: the number of peers that receive shares in one cycle.
         thresholds: how the clipping threshold changes; None if the vault's threshold is constant.
-        asks: the kind of query: `gradient`, at the model, or `mean`, for the device's one vector, at any model.
+        asks: the kind of query: `gradient`, at the model; or `mean`, of the device's one vector, whatever the model.
         share_bits: z in a share is rounded to multiples of 2^-share_bits or finer.
-        follows: whether windows with separate budgets are followed; each is in K releases, and B is for one window.
-        every: windows between steps, if windows are followed and the device pays for all of them; otherwise 0.
-        longest: the maximum γ/B if records are followed, which bounds the noise over few windows.
+        follows: whether windows with separate budgets are followed; each is in K releases, and B refers to one window.
+        every: the number of windows between steps if one budget pays for all followed windows; otherwise 0.
+        longest: the maximum γ/B if records are followed, which bounds the noise while there are few windows.
         steps_first: push-sum: whether to take the private step before sending the shares, as in AdaD²P 2024,
             Algorithm 1; if False, shares are sent first, so that a slow vault does not delay any message.
         damping: shortens the steps of contributions while gradients vary; None if γ_t is fixed.

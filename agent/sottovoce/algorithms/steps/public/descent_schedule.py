@@ -1,11 +1,11 @@
 """Schedule private steps: each follows the previous step or, with followed records, a finished window.
 
 If the source does not grow, a device takes its K steps in succession. In a feed, windows arrive one by one, and each
-pays for K releases. The device takes half of its steps at once, over all windows that have ended by then. After that it
-takes one step per finished window, over all windows that can still pay, which in the long run are the last K windows.
-This reveals as much about a window as consecutive steps would, with far less noise. A public rule has discarded older
-windows by then. If the device pays with one budget for all windows, its K steps are spread evenly over a year of
-windows.
+window's budget pays for K releases. The device first takes half of its steps in succession, over all windows that have
+ended by then. After that, it takes one step whenever a window ends, over all windows whose budgets can still pay; in
+the long run, these are the last K windows. This reveals as much about a window as K consecutive steps would, with far
+less noise. By then, a public rule has discarded older windows. If one budget pays for all windows, the K steps are
+spread evenly over a year of windows.
 """
 
 from typing import Any, Protocol
