@@ -57,7 +57,7 @@ class BackgroundThread:
 
 
 class ThreadPool(ThreadPoolExecutor):
-    """A pool that starts threads on demand; a thread that does not start within ten seconds has failed.
+    """A pool that starts threads on demand and gives up on a thread that does not start within ten seconds.
 
     Args:
         max_threads: maximum number of threads.
@@ -138,8 +138,8 @@ async def cancel_and_wait(tasks: Collection["asyncio.Task[Any]"], retry_seconds:
 
     Args:
         tasks: one or more tasks to cancel.
-        retry_seconds: seconds after which a task that is still running is cancelled again; longer than any task takes
-            to end.
+        retry_seconds: seconds after which a task that is still running is cancelled again; must exceed the
+            time that any task takes to end.
     """
     running: Collection[asyncio.Task[Any]] = tasks
     while running:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 _MIN_SIMILARITY = 0.66
-"""Minimum similarity, from 0 to 1, between a word and the name that it misspells: one wrong letter in three."""
+"""Minimum similarity, from 0 to 1, between a misspelt word and a suggested name; allows one wrong letter in three."""
 
 
 def suggest_name(word: str, known: Iterable[str]) -> str | None:

@@ -1,7 +1,7 @@
 """Task documents, which contain the settings on which devices must agree before they may mix their models.
 
-A task document maps configuration names to public settings. Its canonical form is unique and has one digest. Settings
-that each device may choose are not in the document (ε and steps below the fleet's ceilings, period, limits).
+A task document maps configuration names to public settings. Its canonical form is unique and has one digest. It omits
+the settings that each device chooses for itself: its ε and steps below the fleet's ceilings, its period and its limits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +18,8 @@ LARGEST = 2**14
 MAX_SIGNED_TASK_BYTES = 2**16
 """Maximum size in bytes of a signed fleet task, whose configuration tables are used to create documents."""
 
-_MAX_SHOWN = 60  # characters of a value shown in a message
-_CONTEXT = 10  # number of characters shown before the first difference
+_MAX_SHOWN_CHARS = 60  # characters of a value shown in a message
+_CONTEXT_CHARS = 10  # number of characters shown before the first difference
 _MAX_DIFFERENCES = 10
 
 _Number: TypeAlias = bool | int | float
@@ -59,8 +59,8 @@ class Task:
             own_value, other_value = self._encode_setting(name), other._encode_setting(name)
             if own_value != other_value:
                 start = 0
-                if max(len(own_value), len(other_value)) > _MAX_SHOWN:
-                    start = max(0, _common_prefix_length(own_value, other_value) - _CONTEXT)
+                if max(len(own_value), len(other_value)) > _MAX_SHOWN_CHARS:
+                    start = max(0, _common_prefix_length(own_value, other_value) - _CONTEXT_CHARS)
                 other_part, own_part = _shorten(other_value, start), _shorten(own_value, start)
                 yield f"{_shorten(name)} {other_part} where this device has {own_part}"
 
@@ -93,5 +93,7 @@ def _common_prefix_length(first: str, second: str) -> int:
 
 def _shorten(text: str, start: int = 0) -> str:
     """Shorten a text to one line of printable characters for use in messages."""
-    part = "".join(character if character.isprintable() else "?" for character in text[start : start + _MAX_SHOWN])
-    return ("…" if start else "") + part + ("…" if len(text) > start + _MAX_SHOWN else "")
+    part = "".join(
+        character if character.isprintable() else "?" for character in text[start : start + _MAX_SHOWN_CHARS]
+    )
+    return ("…" if start else "") + part + ("…" if len(text) > start + _MAX_SHOWN_CHARS else "")

@@ -1,17 +1,18 @@
 """Adaptive exchange rate that rises when a device receives too few exchanges and falls when it receives too many.
 
 After Tölgyesi and Jelasity, "Adaptive Peer Sampling with Newscast", Euro-Par 2009. A device that loses more messages
-than others is in fewer views than others. It detects this from the number of exchanges that it receives, and sends more
-to compensate. The device compares its rate of received exchanges with the fleet's average of one exchange per fleet
-period. Comparing with one exchange per period of its own would be wrong: a faster device would conclude that it
-receives too few and would speed up further, until chance alone had brought whole fleets to the shortest period.
+than other devices do is in fewer views than they are. It notices this because it receives fewer exchanges, and starts
+more exchanges to compensate. It compares the number of exchanges that it receives per fleet period with the fleet's
+average, which is one. It must not count them per period of its own: a device with a shorter period would conclude that
+it receives too few exchanges and would shorten its period further, until chance alone had driven whole fleets to the
+shortest period.
 """
 
 CYCLES = 20
 """Number of exchanges that a device starts between two decisions."""
 
 SHORTEST, LONGEST = 0.25, 2.0
-"""Limits of a device's period as fractions of the fleet's, for devices that receive very few or very many exchanges."""
+"""Limits of a device's period as fractions of the fleet's period, for very few or very many received exchanges."""
 
 _FEW, _MANY = 0.5, 2.0
 

@@ -1,4 +1,4 @@
-"""Address book of devices that have answered, with which a device that was off or cut off finds its fleet again.
+"""Address book of devices that have answered, which helps a device that was off or cut off to find its fleet again.
 
 The book is only a cache, because a device that has lost it starts from its seeds. A corrupt book is therefore replaced
 with an empty one, and a power cut may lose the latest entries (SQLite, WAL, synchronous = NORMAL) but no others.

@@ -40,7 +40,7 @@ class Contact:
         """Check that both attributes are well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.endpoints) <= MAX_ENDPOINTS + 1:
-            raise MessageRefused("record", f"a contact must have 1 to {MAX_ENDPOINTS + 1} endpoints")
+            raise MessageRefused("record", f"a contact does not have 1 to {MAX_ENDPOINTS + 1} endpoints")
         for endpoint in self.endpoints:
             check_endpoint(endpoint)
 

@@ -59,13 +59,13 @@ class Contacts:
         self._candidates[source] = {contact.node_id: contact for contact in sample}
 
     def is_wanted(self, node_id: str) -> bool:
-        """Return whether a device is a seed or a candidate, for which the longest backoff of an hour is too long."""
+        """Return whether a device is a seed or a candidate; for these, the maximum backoff of an hour is too long."""
         return node_id in self._seeds or any(node_id in contacts for contacts in self._candidates.values())
 
     def find(self, node_id: str, announced: Contact | None) -> Contact | None:
         """Return a device's contact, or None if the device is unknown.
 
-        Its addresses are listed in this order: the seed's, those in its record or last answer, and those from sources.
+        Its addresses are listed in this order: from the seed, from its record or last answer, and from sources.
 
         Args:
             node_id: the device's node id.

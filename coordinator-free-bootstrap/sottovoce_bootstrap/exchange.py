@@ -29,7 +29,7 @@ class Entry:
     def __post_init__(self) -> None:
         """Check that the age is a finite number of seconds and not negative."""
         if not (math.isfinite(self.age) and self.age >= 0):
-            raise MessageRefused("record", "an age must be a finite, non-negative number of seconds")
+            raise MessageRefused("record", "the age of a record is not a finite, non-negative number of seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Exchange:
     def __post_init__(self) -> None:
         """Check the number of entries and that they belong to different devices."""
         if not 1 <= len(self.entries) <= MAX_ENTRIES:
-            raise MessageRefused("entries", f"an exchange must have 1 to {MAX_ENTRIES} entries")
+            raise MessageRefused("entries", f"an exchange does not have 1 to {MAX_ENTRIES} entries")
         if len({entry.record.node_id for entry in self.entries}) < len(self.entries):
-            raise MessageRefused("entries", "an exchange must have only one entry per device")
+            raise MessageRefused("entries", "an exchange has several entries for one device")
 
     @property
     def sender(self) -> PeerRecord:

@@ -1,6 +1,6 @@
 """Failed contact attempts, and when to retry them.
 
-Both are local to this device, which never declares another device dead to its peers.
+Both are local to this device: it never tells its peers that another device is dead.
 """
 
 import random

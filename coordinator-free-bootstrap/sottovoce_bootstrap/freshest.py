@@ -9,7 +9,7 @@ from sottovoce_bootstrap.sightings import Sighting
 
 PER_PREFIX = 2
 """Maximum number of devices from one IPv4 /24 or IPv6 /48 in a view, because an attacker can get many addresses in one
-network more cheaply than many networks."""
+network more cheaply than addresses in many networks."""
 
 
 def select_freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> list[Sighting]:

@@ -250,7 +250,7 @@ class Membership:
         self._failures.clear(peer)
 
     def expel(self, peers: Collection[str], now: float) -> None:
-        """Forget these devices, which `verify` now refuses, and do not contact them while they are in this set."""
+        """Forget these devices, which `verify` now refuses, and contact none of them until a later call omits them."""
         self._expelled = frozenset(peers)
         for peer in self._expelled:
             self._view.expel(peer)
@@ -382,7 +382,7 @@ class Membership:
         self._warm += self._rng.sample(replacements, min(missing, len(replacements)))
 
     def _rotate_warm_set(self, now: float) -> None:
-        """Replace a random peer in the warm set, which may be dead and unused, with another peer from the view."""
+        """Replace a random peer in the warm set, which may have died unnoticed, with another peer from the view."""
         if self._warm and (replacements := self._cold_peers(now)):
             self._warm[self._rng.randrange(len(self._warm))] = self._rng.choice(replacements)
 

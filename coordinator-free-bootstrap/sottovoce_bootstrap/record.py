@@ -63,22 +63,22 @@ class PeerRecord:
         """Check that every field is well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
-            raise MessageRefused("record", "a fleet name must have 1 to 40 characters")
+            raise MessageRefused("record", "a record's fleet name is empty or longer than 40 characters")
         if not (1 <= self.incarnation <= MAX_NUMBER and 1 <= self.sequence <= MAX_NUMBER):
-            raise MessageRefused("record", "incarnation and sequence must be between 1 and 2^63 - 1")
+            raise MessageRefused("record", "a record's incarnation or sequence number is not between 1 and 2^63 - 1")
         for names, limit, check in (
             (self.endpoints, MAX_ENDPOINTS, check_endpoint),
             (self.transports, MAX_TRANSPORTS, check_transport),
         ):
             if not 1 <= len(names) <= limit or len(set(names)) < len(names):
                 raise MessageRefused(
-                    "record", f"a record's endpoints and transports must each be 1 to {limit} different names"
+                    "record", f"a record's endpoints or transports are not 1 to {limit} different names"
                 )
             for name in names:
                 check(name)
         if not 1 <= len(self.certificate) <= MAX_CERTIFICATE_BYTES or len(self.signature) != SIGNATURE_BYTES:
             raise MessageRefused(
-                "record", "a record must have a certificate of at most 2048 bytes and a signature of 64 bytes"
+                "record", "a record's certificate is missing or above 2048 bytes, or its signature is not 64 bytes"
             )
 
     @property

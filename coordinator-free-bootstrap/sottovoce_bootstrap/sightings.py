@@ -23,7 +23,7 @@ CAPACITY = 1024
 
 @dataclass(slots=True)
 class Sighting:
-    """A record, and when it was issued according to this device's clock.
+    """A record, and the time at which it was issued by this device's clock.
 
     Attributes:
         record: the newest record of its device.

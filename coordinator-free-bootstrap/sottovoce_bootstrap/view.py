@@ -52,7 +52,7 @@ class View:
         return tuple(self._ids)
 
     def get(self, node_id: str) -> PeerRecord | None:
-        """Return the newest record of a recently seen device, or None; the device need not be in the view."""
+        """Return the newest record of a recently seen device, even if it is not in the view; None if unknown."""
         sighting = self._sightings.get(node_id)
         return None if sighting is None else sighting.record
 

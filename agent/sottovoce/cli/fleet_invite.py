@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # imported late because every command module is imported at e
     from sottovoce.node.enroller import Enroller
 
 _EXPIRES = "5m"
-_LONGEST_SECONDS = 86_400  # kept short because anyone who sees the token can use it while it is valid
+_MAX_TOKEN_SECONDS = 86_400  # kept short because anyone who sees the token can use it while it is valid
 
 
 def invite(
@@ -119,7 +119,7 @@ def _serve(
     from sottovoce.node.enroller import record_invitation
 
     seconds = parse_duration(expires, "--expires")
-    if seconds > _LONGEST_SECONDS:
+    if seconds > _MAX_TOKEN_SECONDS:
         raise UsageError(
             f"--expires: {expires} is too long; the limit is 1d, because anyone who sees the token can use it"
         )

@@ -10,7 +10,7 @@ import typer
 from sottovoce.errors import NetworkError
 
 _MAX_CONNECTIONS = 64
-_PATIENCE_SECONDS = 30.0  # the device needs this time to query the others
+_PATIENCE_SECONDS = 30.0  # the queried device needs this time to query the other devices
 _HORIZON_PERIODS = 8  # devices stop forwarding a record after this number of gossip periods
 _OPTIONAL_FIELDS = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")

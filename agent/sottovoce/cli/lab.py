@@ -12,7 +12,7 @@ from sottovoce.plugins.lab import INSTALL, PACKAGE
 
 
 def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") -> None:
-    """Add a lab command or, if the lab is not installed, a hidden command that says which package to install.
+    """Add a lab command or, if the lab is not installed, a hidden command that names the package to install.
 
     Args:
         app: application to which the command is added.

@@ -45,7 +45,7 @@ _SERVICES = {"agent": run_agent, "vault": run_vault}
 
 
 def requested_service(arguments: list[str]) -> Callable[[], int] | None:
-    """Return the service that `agent run --config FILE` or `vault run --config FILE` starts; None otherwise."""
+    """Return the service that `agent run --config FILE` or `vault run --config FILE` starts; None for any other."""
     match arguments:
         case [name, "run", "--config", file] if name in _SERVICES:
             return partial(_SERVICES[name], Path(file))

@@ -213,7 +213,7 @@ def _remaining_bytes(limit: Path, used: Path) -> int | None:
 
 
 _MIN_FREE_BYTES = 8 * _MIB
-_BYTES_PER_DAY = 64 * _MIB  # maximum that a ledger writes in a day, unless ledger.bytes_per_day is different
+_BYTES_PER_DAY = 64 * _MIB  # default of ledger.bytes_per_day, the maximum that a ledger writes in a day
 _SLOW_SECONDS = 1.0
 _SPACE_REMEDY = "free up disk space, or move agent.state to a larger disk"
 

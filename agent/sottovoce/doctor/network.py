@@ -34,7 +34,7 @@ def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSL
     identity = load(directory, peers=peers, check_dates=False)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in gRPC, an issuer need not be a root
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in gRPC, the trusted issuer may be an intermediate CA
     try:
         context.load_verify_locations(cadata=identity.ca_pem.decode())
         context.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)

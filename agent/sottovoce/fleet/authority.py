@@ -269,7 +269,7 @@ def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime 
     try:
         certificate.verify_directly_issued_by(certificate)
     except (*UNREADABLE, InvalidSignature) as error:
-        raise IdentityError(f"{source} is not self-signed, but a pinned device's must be: {ENROL}") from error
+        raise IdentityError(f"{source} is not self-signed, so it is not a pinned device's: {ENROL}") from error
     if now is not None:
         check_validity(certificate, now, source)
     return verify_subject(certificate, fleet, certificate, source)

@@ -18,8 +18,8 @@ _MAX_VERIFIED = 256  # maximum number of cached certificates
 class Trust:
     """The current identity, and the devices that the fleet has revoked.
 
-    Code that caches anything derived from either must subscribe to changes. Only one thread may change this object, but
-    any thread may read it.
+    Code that caches anything derived from the identity or from the revoked devices must subscribe to changes. Only one
+    thread may change this object, but any thread may read it.
 
     Args:
         identity: the identity that was loaded at startup.
@@ -52,7 +52,7 @@ class Trust:
     def authenticate(self, pem: bytes) -> str:
         """Return the node id in a peer's certificate.
 
-        Revoked devices are authenticated too: the receiver of their messages rejects those and replies with the reason.
+        Revoked devices are authenticated too: their messages are rejected later, with a reply that states why.
         A certificate's signatures are verified once, but its validity is checked on every call, because a connection
         may outlive the certificate.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.errors import NetworkError
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the operating system refuses to accept
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds to wait after the operating system refuses to accept a connection
 
 
 class Acceptor:

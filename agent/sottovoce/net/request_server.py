@@ -2,8 +2,8 @@
 
 The number of connections is limited. At the limit, the server closes the oldest connection without a complete
 request, from the origin (user or address) with the most such connections. Therefore, a client that sends its request
-immediately gets an answer, however many connections are silent. If more than half of all connections do not read their
-answers, the server closes the oldest of those instead.
+immediately gets an answer, however many connections are silent. If the answers on more than half of all connections are
+not being read, the server closes the oldest of these connections instead.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_CONNECTIONS = 32
 """Maximum number of simultaneous connections."""
 
 _BACKLOG = 1024  # connections that the kernel queues until they are accepted
-_BURST, _PAUSE_SECONDS = 8, 0.004  # number of displaced connections after which the server pauses, and the pause
+_BURST, _PAUSE_SECONDS = 8, 0.004  # the server pauses for this long after displacing this number of connections
 _CHUNK = 2**16
 _GOODBYE_SECONDS = 1.0
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group

@@ -13,7 +13,7 @@ CALM_CYCLES = 10
 """Number of cycles without news after which the pause starts to double every cycle."""
 
 CHANGE_THRESHOLD = 1e-3
-"""Threshold above which a model change since the last news counts as news, relative to the largest parameter."""
+"""Minimum model change since the last news, as a fraction of the largest parameter, that counts as news."""
 
 _MAX_DOUBLINGS = 60
 

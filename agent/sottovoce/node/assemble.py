@@ -263,7 +263,7 @@ def _make_sealer(
 
 def _open_parcel(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
-        raise InternalError("the outbox contains an entry that is not a sealed envelope")
+        raise InternalError("the outbox holds an entry that is not a sealed envelope: this is a bug; please report it")
     return decode(*read_payload(parcel))
 
 

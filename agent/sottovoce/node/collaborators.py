@@ -28,7 +28,7 @@ class Learning:
     Attributes:
         core: the state machine with its outbox and inbox.
         store: the durable state.
-        book: the published records that the device holds; None if its learner uses none.
+        book: the published records that the device holds; None if its learner does not use published records.
     """
 
     core: Core

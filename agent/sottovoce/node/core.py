@@ -7,8 +7,8 @@ peers. The sender makes a message durable before sending it, and the recipient m
 confirmation or an applied release is only written with the next commit, because repeating either after a crash changes
 nothing. The same applies to taking back a share that its recipient has permanently and durably refused. If a learner
 repeatedly sends its whole state (RestatingLearner), only the sequence numbers of its messages are durable before they
-are sent, and received data is written with the next commit, at the latest when the next timer fires. The asyncio agent
-and the simulator both use the class Core.
+are sent. Data that it receives is written with the next commit, no later than when the next timer fires. The asyncio
+agent and the simulator both use the class Core.
 """
 
 from collections import OrderedDict
@@ -47,7 +47,7 @@ from sottovoce.node.links import NewestMessage, Outgoing, Parcel, Store
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Query, Refused
 
 _MAX_REPLY_VALUES = 2**20
-"""Maximum total number of values in stored replies, which are kept until the peer's next message in case of loss."""
+"""Maximum total number of values in stored replies. A reply is kept until the peer's next message, in case of loss."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A device's departure, whether permanent or long-term: it first hands over its share of the fleet's sum.
+"""Departure of a device, permanently or for a long time, after it has handed over its share of the fleet's sum.
 
 Push-sum mass belongs to the fleet, not to a device. If a device left with its share, that mass would be missing from
 the fleet's average. Therefore the device sends its whole share to one live peer, which confirms it like any other
@@ -75,7 +75,7 @@ class Departure:
         Args:
             stopping: event that is set when the device must stop immediately.
             peers_informed: whether other devices have been informed and will soon stop sending. If so, messages are
-                accepted until none has arrived for one second, for at most three seconds; otherwise, none are accepted.
+                accepted until one second passes without one, for at most three seconds; otherwise, none are accepted.
         """
         if not self._core.requires_hand_off:
             return

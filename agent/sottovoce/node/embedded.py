@@ -27,7 +27,7 @@ class AgentEvent:
         kind: `ready` once the agent is running, `cycle` after a learner cycle, and `stopped` at the end.
         cycle: number of learner cycles so far.
         releases: number of releases by the vault so far.
-        spent_epsilon: ε spent according to the ledger; None if nothing is promised.
+        spent_epsilon: ε spent, as recorded in the ledger; None if nothing is promised.
     """
 
     kind: Literal["ready", "cycle", "stopped"]

@@ -99,10 +99,10 @@ class Pause:
         self._stopping.set()
 
 
-_LONGEST_PAUSE = 60.0  # seconds
+_MAX_PAUSE_SECONDS = 60.0
 _NULL = Path(os.devnull)
-_DESCRIPTORS = 32  # more file descriptors than an agent opens before its first connection
-_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as resolved
+_MIN_FREE_DESCRIPTORS = 32  # exceeds the number of file descriptors that an agent opens before its first connection
+_RECOVERED_AFTER_SECONDS = 60.0  # run time after which the previous fault counts as resolved
 
 
 def run(config: AgentConfig) -> ExitCode:
@@ -128,7 +128,7 @@ def run(config: AgentConfig) -> ExitCode:
 
 def _run_with_retries(config: AgentConfig) -> ExitCode:
     # With pauses of at most one period, the agent works again within two periods after a fault has passed.
-    backoff = FaultBackoff(min(_LONGEST_PAUSE, config.learner.period))
+    backoff = FaultBackoff(min(_MAX_PAUSE_SECONDS, config.learner.period))
     has_worked, lifecycle_log = False, None
     while True:
         signal.signal(signal.SIGTERM, _exit_on_signal)
@@ -147,7 +147,7 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
             fault = classify_fault(error, has_worked=has_worked or is_read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not is_supervised()):
                 raise
-            if time.monotonic() - started_at > _WORKED_SECONDS:
+            if time.monotonic() - started_at > _RECOVERED_AFTER_SECONDS:
                 backoff.reset()
             pause, disk_error = backoff.next_pause(fault), unrecoverable_disk_error(config.agent.state)
             if disk_error is not None:
@@ -178,5 +178,5 @@ def _check_descriptors() -> None:
         OSError: if there are too few.
     """
     with contextlib.ExitStack() as stack:
-        for _ in range(_DESCRIPTORS):
+        for _ in range(_MIN_FREE_DESCRIPTORS):
             stack.enter_context(_NULL.open("rb"))

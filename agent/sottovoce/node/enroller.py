@@ -2,7 +2,7 @@
 
 The enroller has access to the fleet's key, so it is not part of a running fleet: an operator starts it briefly on the
 machine that stores the fleet directory. An invitation's secret, and the key for the certificate that the token pins,
-exist only in the enroller's memory. A restarted enroller therefore rejects all tokens that were issued before.
+exist only in the enroller's memory. A restarted enroller therefore rejects all tokens issued before the restart.
 """
 
 import asyncio

@@ -45,7 +45,7 @@ _KIND_BY_ERRNO = {
     errno.ENOMEM: "memory",
     errno.ENOBUFS: "memory",
 }
-_NO_THREAD_MESSAGE = "can't start new thread"  # Python reports this for a lack of memory and for a task limit alike
+_NO_THREAD_MESSAGE = "can't start new thread"  # Python's message, whether memory is short or the task limit is reached
 _SQLITE_ACCESS_CODES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _ADDRESS_ERRNOS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 

@@ -63,7 +63,7 @@ class Inbox:
             duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
-                self._quota.charge_share(sender)  # repeating a message is cheap, but computing its reply is not
+                self._quota.charge_share(sender)  # handling a repeated message is cheap, but computing the reply is not
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 

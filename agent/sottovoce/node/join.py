@@ -1,4 +1,4 @@
-"""Create a device: its identity and its ledger, either both or neither. No other code creates a ledger."""
+"""Create a device's identity and its ledger: either both are created or neither. No other code creates a ledger."""
 
 import shutil
 from collections.abc import Callable

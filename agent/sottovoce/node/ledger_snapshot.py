@@ -1,7 +1,7 @@
 """Read-only snapshot of a ledger for other programs; the original is left unchanged.
 
-When SQLite reads a database, it creates files next to it, and the ledger's own user must be able to write to these
-later. Therefore, if no program has the ledger open, a copy is read instead.
+When SQLite reads a database, it creates files next to the database, to which the ledger's own user must be able to
+write later. Therefore, if no program has the ledger open, a copy is read instead.
 """
 
 import shutil
@@ -34,7 +34,7 @@ def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
 
 @contextmanager
 def _stable_path(path: Path) -> Iterator[Path]:
-    """Yield the ledger's own path if a program has it open or was killed while it was open, or else a copy's path."""
+    """Yield the ledger's own path if a program has it open or was killed while using it, otherwise a copy's path."""
     if not path.exists() or path.with_name(path.name + "-shm").exists():
         yield path
         return

@@ -177,7 +177,7 @@ class Link:
 
     async def _send_share(self, outgoing: Outgoing, *, is_retry: bool) -> Receipt:
         if not isinstance(outgoing.parcel, bytes):
-            raise InternalError("only sealed envelopes may be sent over the network")
+            raise InternalError("only sealed envelopes may be sent over the network: this is a bug; please report it")
         raw, head = outgoing.parcel, None
         if self._head_gossip.is_due(self.peer.id) and self._has_room_for_heads(outgoing):
             head, request = await self._head_gossip.make_request(self.peer.id)
@@ -191,7 +191,7 @@ class Link:
         return receipt
 
     def _note_failure(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
-        """Count a failure, log it at most once a minute, and return a random pause (in s), whose bound doubles."""
+        """Count a failure, log it at most once a minute, and return a random pause in seconds; its bound doubles."""
         cause, was_sent = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
         explanation = str(failure)
         self.failures = attempt

@@ -86,7 +86,7 @@ def make_vault(
 
 
 def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
-    """Apply the owner's monthly, yearly and budget-period limits, and count the time of each.
+    """Apply the owner's monthly, yearly and budget-period limits, and count the running time in each span.
 
     With signed tasks, time is counted even without limits, to estimate how long the budget lasts.
     """

@@ -1,10 +1,10 @@
 """Migration of a device to a new directory, where it continues from the same ledger; the old ledger is closed for good.
 
-Before the old ledger is ended, the new directory is complete on disk, except that the new ledger still has a
-temporary name. The new ledger gets its final name only afterwards. After a power failure at any point, at most one of
-the two ledgers can be used, and running the same command again resumes the move. An entry that costs nothing is added
-to the new ledger and makes the new ledger's head newer than any copy's, so the witnesses know the new head as soon as
-the device has started once.
+When the old ledger is ended, the new directory is already complete on disk, except that the new ledger still has a
+temporary name. That ledger gets its final name only after the old one has been ended. After a power failure at any
+point, at most one of the two ledgers can be used, and running the same command again resumes the move. An entry that
+costs nothing is added to the new ledger. This entry makes the new ledger's head newer than that of any copy, so the
+witnesses know the new head as soon as the device has started once.
 """
 
 import hashlib

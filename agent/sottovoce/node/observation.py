@@ -141,7 +141,7 @@ async def core_problem(agent: ObservedAgent, seconds: float = _CORE_SECONDS) -> 
 
 
 def readiness(agent: ObservedAgent) -> dict[str, str]:
-    """Return, for each component, why it keeps this device from learning with others; an empty string if it is fine."""
+    """Return, for each component, why it prevents this device from learning with others; empty if it does not."""
     problems = transport_problems(agent)
     is_up = not all(problems.values())
     return {

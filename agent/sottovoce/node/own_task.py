@@ -36,7 +36,7 @@ def build_task(config: AgentConfig, ranges: str | None = None) -> Task:
 
 
 def declared_ranges(config: AgentConfig) -> str:
-    """Return the declared feature ranges as JSON, or a digest of that JSON; or else `none` or `unknown`."""
+    """Return the declared feature ranges as JSON, or as a digest of that JSON; otherwise `none` or `unknown`."""
     declared, bounds = find_declared_ranges(config)
     if bounds is None:
         return declared

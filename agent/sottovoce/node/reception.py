@@ -26,8 +26,8 @@ _MAX_SQLITE_INTEGER = 2**63 - 1  # the largest integer that SQLite can store
 class Reception:
     """Receiver for messages from all transports.
 
-    A message whose payload type has a handler is answered by that handler. All others are the learner's messages, and
-    the inbox applies them.
+    A message whose payload type has a handler is answered by that handler. Every other message is
+    for the learner, and the inbox applies it.
 
     Args:
         trust: this device's identity, and the devices that it refuses.

@@ -204,7 +204,7 @@ class SqliteStore:
 
 
 def _next_incarnation(counter: Path, release_count: int) -> int:
-    """Return 1 for a device that has never run, or else a number greater than any used before."""
+    """Return 1 for a device that has never run, otherwise a number greater than any incarnation used before."""
     if (last_incarnation := _read_counter(counter)) is not None:
         return last_incarnation + 1
     return 1 if release_count == 0 else int(time.time())

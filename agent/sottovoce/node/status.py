@@ -192,7 +192,7 @@ def _describe_limit(spent: LimitSpending) -> dict[str, Any]:
 
 
 def _to_days(seconds: float | None) -> float | None:
-    """Convert the time until the budget runs out at the past rate to days; None if unknown or nothing was spent."""
+    """Convert the time until the budget is spent, at the past rate, to days; None if unknown or nothing was spent."""
     return None if seconds is None or not math.isfinite(seconds) else seconds / 86_400
 
 

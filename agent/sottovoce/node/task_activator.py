@@ -91,7 +91,7 @@ class TaskActivator:
 
 
 def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:
-    """Check public facts about the records without reading them, because every device sees which others activate it.
+    """Check public facts about the records without reading them, because other devices see the outcome.
 
     Raises:
         ConfigError: if the task needs records that differ from the owner's declaration.

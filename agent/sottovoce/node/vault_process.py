@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sottovoce.fleet.authority import Authority
 
 _log = logging.getLogger(__name__)
-_LONGEST_PAUSE = 30.0  # seconds; transient faults that occur while serving are reported to callers
-_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as resolved
+_MAX_PAUSE_SECONDS = 30.0  # a transient fault while the vault serves is reported to its caller instead
+_RECOVERED_AFTER_SECONDS = 60.0  # run time after which the previous fault counts as resolved
 
 
 def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
@@ -56,7 +56,7 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
             "network-not-forbidden this machine's system calls are unknown, so the vault cannot block network "
             "access itself; configure the service manager to block it"
         )
-    backoff, directory = FaultBackoff(_LONGEST_PAUSE), config.vault.directory
+    backoff, directory = FaultBackoff(_MAX_PAUSE_SECONDS), config.vault.directory
     while True:
         started_at = time.monotonic()
         try:
@@ -67,7 +67,7 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
             fault = classify_fault(error, has_worked=directory is not None and is_read_only(directory))
             if fault is None or fault.needs_a_person:
                 raise
-            if time.monotonic() - started_at > _WORKED_SECONDS:
+            if time.monotonic() - started_at > _RECOVERED_AFTER_SECONDS:
                 backoff.reset()
             pause = backoff.next_pause(fault)
             disk_error = None if directory is None else unrecoverable_disk_error(directory)

@@ -29,7 +29,7 @@ class WaitTotals:
 
     Attributes:
         count: number of waits begun.
-        seconds: their total duration in seconds; a wait in progress is added when it ends or is begun again.
+        seconds: total duration of these waits in seconds; a wait in progress is added when it ends or begins again.
     """
 
     count: int = 0

@@ -43,7 +43,7 @@ class DailyCounter:
 
 @dataclass(slots=True)
 class WriteThrottle:
-    """A throttle that blocks while more has been written today than the day's allowance so far.
+    """A throttle that blocks while today's writes exceed the part of the day's allowance that is available so far.
 
     Attributes:
         limit: limit in bytes per UTC day.

@@ -1,7 +1,7 @@
 """Watchdog that ends the process if a call into a plug-in takes too long, with an error that identifies the plug-in.
 
-A thread cannot be stopped from outside, so the whole process ends. As in a power cut, no important data is
-lost, because all of it is durable. Only Sottovoce's own commands enforce this limit; any other program must itself
+A thread cannot be stopped from outside, so the whole process ends. As in a power cut, no important data is lost,
+because all of it is durable. Only Sottovoce's own commands enforce this limit; any other program must itself
 detect a slow plug-in in its process.
 """
 

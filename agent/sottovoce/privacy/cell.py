@@ -12,8 +12,8 @@ class Cell:
     """A cell's public size limits.
 
     Attributes:
-        least: number of members in the smallest roster, which is the list of devices in one round.
-        most: number of members in the largest roster.
+        least: minimum number of members in a roster, which is the list of devices in one round.
+        most: maximum number of members in a roster.
         colluding: maximum number of fleet devices that share their knowledge with one another and with eavesdroppers.
         threshold: share of a roster that must remain to open a sum.
         spare: number of rounds that may fail; the budget covers them in addition to the planned rounds.
@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def default_spare(self) -> int:
-        """Return the default number of spare rounds: 1 if the smallest cell does not need dishonest members, else 0."""
+        """Return the default number of spare rounds: 1 if the smallest cell can lose its dishonest members, else 0."""
         return int(self.opening_threshold(self.least) + max(1, self.colluding) <= self.least)
 
     def opening_threshold(self, size: int) -> int:

@@ -31,7 +31,7 @@ class DiskWriteCounter:
         self._day = self._today()
         self._written = 0
         self.count()
-        self._written = 0  # bytes already in the log were written by another process, or on another day
+        self._written = 0  # excludes bytes already in the log, from another process or another day
 
     def count(self) -> None:
         """Count the bytes appended since the last call. Call this method after every transaction."""

@@ -21,7 +21,7 @@ def is_disk_error(error: BaseException) -> bool:
 
 
 def is_read_only(directory: Path) -> bool:
-    """Return whether a directory's disk is mounted read-only, so that failing writes are not due to permissions."""
+    """Return whether a directory's disk is mounted read-only, which makes writes fail regardless of permissions."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
     except OSError:

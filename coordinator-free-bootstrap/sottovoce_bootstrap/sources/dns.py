@@ -5,7 +5,7 @@ The first label of a record's target is the node id of the device at that addres
     _sottovoce._tcp.example.org.                    SRV 0 0 7400 krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.
     krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.   A   192.0.2.7
 
-Priorities and weights are ignored, because any device that answers is sufficient. The records need not be signed,
+Priorities and weights are ignored, because any device that answers is sufficient. Unsigned records are sufficient,
 because TLS proves the identity of a device that answers.
 """
 

@@ -17,7 +17,7 @@ def pause(known: int, enough: int, queries: int, period: float, rng: random.Rand
     Args:
         known: number of devices in the view.
         enough: number of devices in a full view.
-        queries: number of consecutive queries that failed or left this device without a peer.
+        queries: number of consecutive queries that failed or after which this device still knew no peer.
         period: seconds between view exchanges in this fleet.
         rng: random number generator for the jitter.
     """

@@ -174,7 +174,11 @@ def test_only_forecasting_learners_accept_a_feed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "old, new, named",
     [
-        ("expected_records = 100", "expected_records = 10000", r"data\.expected_records: for a feed, which grows by one day"),
+        (
+            "expected_records = 100",
+            "expected_records = 10000",
+            r"data\.expected_records: for a feed, which grows by one day",
+        ),
         ("home.example:1884", "home.example:1884#test=0.25", r"data\.source: a feed never ends"),
         ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing: a device contributes the sum"),
     ],

@@ -1,11 +1,12 @@
 """Front end for gRPC that limits the number and the lifetime of connections that do not lead to a call.
 
 gRPC accepts every connection and keeps an idle one open for two minutes, so a stranger without a certificate could use
-up a device's file descriptors and memory. Therefore gRPC listens on a local socket, and this module forwards bytes to
-it; apart from the first byte, it does not inspect them. A connection counts as a stranger's until gRPC reports a call
-from a fleet device on it. Connections from strangers have a deadline, and their number is limited. When the limit is
-reached, the module closes the oldest connection from the address that has the most connections. An honest device needs
-its connection only for a moment before the first call, so even many idle connections cannot keep it out.
+up a device's file descriptors and memory. Therefore gRPC listens on a local socket. This module forwards each
+connection's bytes to that socket and inspects only the first byte. A connection counts as a stranger's until gRPC
+reports a call from a fleet device on it. Strangers' connections have a deadline, and their number is limited. When the
+limit is reached, the module closes the oldest connection from the address that has the most connections. An honest
+device needs its connection only for a moment before the first call, so idle connections cannot keep it out, no matter
+how many there are.
 """
 
 import asyncio

@@ -19,13 +19,13 @@ from sottovoce.net.transports.transport import DeliveryFailed, Listener, Peer, R
 SERVICE = "sottovoce.v1.Peer"
 METHOD = f"/{SERVICE}/Deliver"
 _MAX_MESSAGE = 4 * 2**20
-_LARGEST = 2**18
+_MAX_MESSAGE_BYTES = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
 _MAX_CALLS_PER_DEVICE = _MAX_STREAMS  # per device, over all its connections: idle calls must not lock out other devices
 _CONNECTION_SECONDS = 300  # maximum age of a connection, because the peer's certificate may no longer be valid
 _CONNECTION_GRACE_SECONDS = 60
-_MAX_CHANNELS = 64  # to the most recently used peers; every connection costs both sides memory
+_MAX_CHANNELS = 64  # kept to the most recently used peers, because every connection costs both sides memory
 _HANDSHAKE_SECONDS = 10
 
 _CLOSED = (
@@ -107,8 +107,8 @@ class GrpcTransport:
 
     @property
     def largest(self) -> int:
-        """The message size limit: 256 KiB, so a retry never sends more than that again."""
-        return _LARGEST
+        """The message size limit: 256 KiB, which bounds the number of bytes that a retry sends again."""
+        return _MAX_MESSAGE_BYTES
 
     def reaches(self, address: str) -> bool:
         """Return whether the address is host:port."""

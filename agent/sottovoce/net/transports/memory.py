@@ -5,7 +5,7 @@ import asyncio
 from sottovoce.errors import MessageRefused, NetworkError, SottovoceError
 from sottovoce.net.transports.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
-_LARGEST = 2**18
+_MAX_MESSAGE_BYTES = 2**18
 _MAX_CALLS_PER_DEVICE = 4
 
 
@@ -37,7 +37,7 @@ class MemoryTransport:
     @property
     def largest(self) -> int:
         """The message size limit: 256 KiB, as in the gRPC transport."""
-        return _LARGEST
+        return _MAX_MESSAGE_BYTES
 
     def reaches(self, address: str) -> bool:
         """Return whether the address is neither a broker's nor a plug-in transport's."""
@@ -97,6 +97,6 @@ class MemoryTransport:
         self._handshakes += sender not in self._calls
         self._calls[sender] = self._calls.get(sender, 0) + 1
         try:
-            return await self._receive(sender, message if len(message) <= _LARGEST else None)
+            return await self._receive(sender, message if len(message) <= _MAX_MESSAGE_BYTES else None)
         finally:
             self._calls[sender] -= 1

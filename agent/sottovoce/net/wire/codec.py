@@ -33,7 +33,7 @@ class PayloadCodec(Protocol):
         """Check that a message is within the limits for its type.
 
         Raises:
-            MessageRefused: for `shape` or `range`, if it is not.
+            MessageRefused: for `shape` or `range`, if the message exceeds these limits.
         """
         ...
 

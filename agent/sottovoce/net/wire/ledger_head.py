@@ -19,7 +19,7 @@ from sottovoce.net.wire.v1 import ledger_head_pb2
 LEDGER_HEAD = "ledger-head/1"
 MARK_BYTES = 32
 LIFE_BYTES = 16
-_LARGEST_NUMBER = 2**63 - 1  # the largest integer that SQLite stores
+_MAX_SQLITE_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
 _MAX_BYTES = 1024  # well above the size of two heads
 _DOMAIN = b"sottovoce/ledger-head/v1"
 
@@ -51,12 +51,10 @@ class SignedHead:
         """Check that every field is well-formed."""
         lengths = [len(part) for part in (self.owner_key, self.mark, self.life, self.signature)]
         if lengths != [PUBLIC_KEY_BYTES, MARK_BYTES, LIFE_BYTES, SIGNATURE_BYTES]:
+            raise MessageRefused("head", "a ledger head's key, mark, life or signature has the wrong length")
+        if not 0 <= self.released <= self.charges <= _MAX_SQLITE_INTEGER:
             raise MessageRefused(
-                "head", "a ledger head must have a key, a mark, a life and a signature of fixed lengths"
-            )
-        if not 0 <= self.released <= self.charges <= _LARGEST_NUMBER:
-            raise MessageRefused(
-                "head", "a ledger head cannot have more releases than charges, or more than 2^63 - 1 charges"
+                "head", "a ledger head reports more releases than charges, or a number that is out of range"
             )
 
     @property

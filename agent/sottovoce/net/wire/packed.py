@@ -1,4 +1,4 @@
-"""Pack integers losslessly, using only as many bits per value as the largest of them needs.
+"""Pack integers losslessly, giving every value the number of bits that the largest value needs.
 
 The largest power of two that divides all numbers is factored out first, so the size of the result depends on how the
 sender rounded the numbers.

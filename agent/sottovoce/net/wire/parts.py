@@ -69,7 +69,7 @@ def decode_part(raw: bytes) -> Part:
     """
     part = _decode(Part, raw)
     if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MAX_PARTS or part.index >= part.count:
-        raise MessageRefused("malformed", "a part must have its message's digest and a valid position in the message")
+        raise MessageRefused("malformed", "a message part's digest or position in the message is invalid")
     return part
 
 

@@ -24,7 +24,7 @@ MAX_LIST_BYTES = 128 * 2**10
 
 _ID_BYTES = 20
 _MAX_SIGNATURE_BYTES = 80
-_LARGEST_NUMBER = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 _MAX_FLEET_CHARACTERS = 40
 _DOMAIN = b"sottovoce/revocation-list/v1"
 
@@ -55,18 +55,16 @@ class RevocationList:
     def __post_init__(self) -> None:
         """Check that every field is well-formed."""
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
-            raise MessageRefused("revocations", "a revocation list must have a fleet name of 1 to 40 characters")
-        if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):
-            raise MessageRefused(
-                "revocations", "a revocation list must have a version of at least 1 and an issue time of at least 0"
-            )
+            raise MessageRefused("revocations", "a revocation list's fleet name is empty or longer than 40 characters")
+        if not (1 <= self.version <= _MAX_NUMBER and 0 <= self.issued <= _MAX_NUMBER):
+            raise MessageRefused("revocations", "the version or the issue time of a revocation list is out of range")
         if len(self.node_ids) > MAX_REVOKED or list(self.node_ids) != sorted(set(self.node_ids)):
             raise MessageRefused(
                 "revocations",
-                f"a revocation list must have at most {MAX_REVOKED} ids, in ascending order without duplicates",
+                f"a revocation list has more than {MAX_REVOKED} ids, or its ids are unordered or repeated",
             )
         if len(self.signature) > _MAX_SIGNATURE_BYTES:
-            raise MessageRefused("revocations", "a revocation list's signature must have at most 80 bytes")
+            raise MessageRefused("revocations", "a revocation list's signature is longer than 80 bytes")
         _pack_node_ids(self.node_ids)
 
     @property
@@ -166,7 +164,7 @@ def _encode(revocations: RevocationList) -> revocation_pb2.RevocationList:
 
 def _decode(message: revocation_pb2.RevocationList) -> RevocationList:
     if len(message.node_ids) % _ID_BYTES:
-        raise MessageRefused("revocations", "the node ids of a revocation list must have 20 bytes each")
+        raise MessageRefused("revocations", "the node ids in a revocation list do not have 20 bytes each")
     packed = [message.node_ids[offset : offset + _ID_BYTES] for offset in range(0, len(message.node_ids), _ID_BYTES)]
     ids = tuple(base64.b32encode(raw_id).decode("ascii").lower() for raw_id in packed)
     try:

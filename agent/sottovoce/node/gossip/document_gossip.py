@@ -44,7 +44,7 @@ class DocumentGossip(Generic[Document]):
         return self._known_versions.get(peer, 0)
 
     async def exchange_with(self, peer: Peer) -> Exception | None:
-        """Send a peer this device's version, and then the document if the peer's is older; return the failure or None.
+        """Send a peer this device's version, then the document if the peer has an older one; return any failure.
 
         The document is sent only once, even if the peer answers without accepting it.
         """
@@ -63,7 +63,7 @@ class DocumentGossip(Generic[Document]):
         return None
 
     async def answer(self, sender: str, offer: VersionOffer[Document]) -> bytes:
-        """Process a peer's offer, and return an answer with this device's version, and the document if it is newer.
+        """Process a peer's offer; answer with this device's version, and with its document if the peer's is older.
 
         Raises:
             MessageRefused: if the peer's document is not valid.

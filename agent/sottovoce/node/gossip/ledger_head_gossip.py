@@ -1,4 +1,4 @@
-"""Exchange of ledger heads: each device stores its peers' newest heads, and learns which of its own heads they know.
+"""Exchange of ledger heads: each device stores its peers' newest heads, and learns which of its heads those peers know.
 
 A peer receives the ledger head that covers a release before it uses that release, because links send the head before or
 together with the share.
@@ -235,8 +235,8 @@ class LedgerHeadGossip:
 
         Returns:
             the answer, and the reason if the peer's head reveals a diverged history. The answer contains the sender's
-            head as known before. After such a refusal, the answer to the sender's next stored head contains the
-            refused head instead.
+            head that this device already knew. After such a refusal, the answer to the sender's next stored head
+            contains the refused head instead.
 
         Raises:
             MessageRefused: if the message is malformed, or contains a head that was not signed by its device.

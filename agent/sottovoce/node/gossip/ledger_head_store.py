@@ -2,7 +2,7 @@
 
 A head is a signed statement of how much a device's ledger has charged and released. This store is not the only record
 of the device's own spending, so an unreadable store is replaced by a new one. Until its peers resend their
-heads, the device cannot confirm any of them, and its answers say so.
+heads, the device cannot confirm any of these heads, and its answers say so.
 """
 
 import sqlite3

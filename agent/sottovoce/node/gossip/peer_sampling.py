@@ -83,7 +83,7 @@ class PeerSampler:
         discovery: search for contacts in other sources.
 
     Attributes:
-        failing_peers: failure records of the peers with which the last exchanges failed, by node id; the newest 64.
+        failing_peers: failure records, by node id, of the last 64 peers with which an exchange failed.
         duplicates: number of received records that another device signed with this device's key.
     """
 

@@ -2,7 +2,7 @@
 
 A list spreads in two ways. A device with a new list sends it to each linked peer once. In addition, once per period,
 every device asks one of its peers which list that peer has, so a device that was switched off or disconnected also
-receives the list. In a fleet that has not revoked any device, this is a request of about 250 bytes per period.
+receives the list. While a fleet has not revoked any device, each such request takes about 250 bytes.
 """
 
 import asyncio

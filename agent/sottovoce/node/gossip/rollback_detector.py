@@ -34,7 +34,7 @@ class _Peer:
 
 @dataclass(slots=True)
 class RollbackDetector:
-    """Detects a rolled-back ledger by asking peers for its latest known head; blocks releases until enough confirm it.
+    """Detects a rolled-back ledger from the heads that peers know; blocks releases until enough know no newer one.
 
     Attributes:
         required_peers: number of different peers that must report no newer head before the first release.

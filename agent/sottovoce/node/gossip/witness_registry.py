@@ -125,7 +125,7 @@ class WitnessRegistry:
             self._detector.note_no_answer(witness.node)
 
     def _find_peer(self, witness: Witness) -> Peer:
-        """Return a witness as a peer, with its current address if known, or else its address at appointment."""
+        """Return a witness as a peer, with its current address if known, otherwise its address when appointed."""
         known_peers = {peer.id: peer for peer in self._peers()}
         first, *others = witness.endpoints
         return known_peers.get(witness.node) or Peer(witness.node, first, self._dns_name(witness.node), tuple(others))

@@ -29,7 +29,7 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 
     Attributes:
         fleet: name of the device's fleet.
-        issued: signing time according to the device's clock, ISO 8601 in UTC.
+        issued: time of signing by the device's clock, ISO 8601 in UTC.
         account: the account as JSON text, exactly as signed.
         credential: the device's certificate, base64-encoded DER.
         signature: Ed25519 signature, base64-encoded.

@@ -1,7 +1,7 @@
 """A device's privacy dossier for auditors and data-protection officers, built from its ledger and configuration.
 
-Every fact comes from the vault's statement, the ledger or a configuration key. If none of them contains a fact, it is
-not guessed but marked as open, for the device's operator to answer.
+Every fact comes from the vault's statement, the ledger or a configuration key. A fact that
+none of these contains is not guessed but marked as open, for the device's operator to answer.
 """
 
 import json

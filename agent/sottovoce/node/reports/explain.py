@@ -105,8 +105,8 @@ def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
 def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
     """Return the promise for several units of one person, at the same δ; an ε is null if it is not finite.
 
-    All records of one device enter the same releases, and different devices have separate releases. Windows may or may
-    not share releases.
+    All of a device's records enter the same releases, whereas different devices make separate releases. Windows may or
+    may not share releases.
     """
     groups = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
     groups += [(7, "a week (7 days)"), (30, "a month (30 days)"), (365, "a year (365 days)")] * (

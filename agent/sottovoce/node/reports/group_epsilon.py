@@ -1,6 +1,7 @@
 """Compute the privacy cost to a person who contributes several units, because an ε covers only one unit.
 
-Units may share releases, as a device's records share its sums; a release can then change by up to k times as much.
+Units may share releases, as a device's records share its sums; k units can then change a release by up to
+k times as much as one unit can.
 Alternatively, each unit may have its own releases, as days do that are charged one after another; the units' costs then
 compose.
 """

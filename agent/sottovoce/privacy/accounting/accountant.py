@@ -17,7 +17,7 @@ from sottovoce.privacy.accounting.pld import ORDERS, losses, outline
 
 MAX_EPSILON = 500.0
 _LOG_NEGLIGIBLE = 20.0  # mass outside the window is at most e^-20 of the tilted distribution
-_NODES = 2**18  # maximum number of nodes for one loss, and for a window that is 24 standard deviations wide
+_NODES = 2**18  # maximum number of grid nodes, both for one loss and for a window 24 standard deviations wide
 _PASSES = 3
 _MAX_TILT = 2.0  # largest θ · step; a steeper tilt would amplify the rounding error of a single step
 

@@ -60,7 +60,7 @@ def calibrate(
         dimensions: number of values in a discrete Gaussian release; a single value is charged exactly.
 
     Raises:
-        PrivacyError: if an argument is invalid, or if no amount of noise suffices or is proved to suffice.
+        PrivacyError: if an argument is invalid, or if no amount of noise is enough, or can be proved to be enough.
     """
     if not 0 < sensitivity < math.inf or min(releases, dimensions) < 1 or not 0 < rate <= 1:
         raise PrivacyError(

@@ -1,7 +1,7 @@
-"""Compute the joint cost of several releases, in closed form if it is exact, else from privacy loss distributions.
+"""Compute the joint cost of several releases, in closed form if exact, otherwise from privacy loss distributions.
 
-All releases touch the same unit. A ledger groups its charges by unit and adds up pure ε; `sampled_epsilon` suffices
-for that. This module also composes pure releases through their privacy loss distributions.
+All releases touch the same unit. A ledger groups its charges by unit and adds up pure ε, for which `sampled_epsilon`
+is enough. This module also composes pure releases through their privacy loss distributions.
 """
 
 import math
@@ -70,7 +70,7 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
         raise PrivacyError(f"delta must be in (0, 1), got {delta}; try 1e-5")
     mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
-        return Composed(math.inf, delta, "none: there is no guarantee")
+        return Composed(math.inf, delta, "no guarantee")
     if directions is None:
         return Composed(
             sum_epsilons(gaussian_epsilon(mu, delta), *([pure] if pure else [])), delta, _describe_closed_form(mu, pure)
@@ -91,7 +91,7 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
         raise PrivacyError(f"epsilon must be finite and non-negative, got {epsilon}; try 1")
     mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
-        return Composed(epsilon, 1.0, "none: there is no guarantee")
+        return Composed(epsilon, 1.0, "no guarantee")
     if directions is None:
         remaining = math.nextafter(epsilon - pure, -math.inf) if mu else epsilon - pure
         return Composed(
@@ -106,7 +106,7 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
 def _split_releases(
     releases: Mapping[Release, int],
 ) -> tuple[float, float, tuple[dict[Pair, int], dict[Pair, int]] | None]:
-    """Return the total Gaussian μ, the total pure ε, and the pairs in both directions if those two do not suffice."""
+    """Return the total Gaussian μ, the total pure ε and, unless these two are enough, the pairs in both directions."""
     mu = math.sqrt(math.fsum(release.mu_squared * count for release, count in releases.items())) * (1 + 2.0**-50)
     pure = math.fsum(release.pure * count for release, count in releases.items()) if releases else 0.0
     paired = {release: count for release, count in releases.items() if release.pairs is not None and count > 0}

@@ -7,8 +7,8 @@ Undoing the tilt multiplies masses and errors near the answer by about e^-θε E
 requested value, which makes the error relative.
 
 The result includes bounds on the floating-point errors of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
-masses; each butterfly adds at most a few), the powers and the tilts. The window is circular. Mass below it wraps around
-to the top, which can only raise the result. The Chernoff bound on the mass above it is added.
+masses; each butterfly adds at most a few), the powers and the tilts. The window is circular, so mass below it wraps
+around to the top, which can only raise the result. The Chernoff bound on the mass above it is added.
 """
 
 import math

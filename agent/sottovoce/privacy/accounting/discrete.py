@@ -19,7 +19,7 @@ from sottovoce.privacy.accounting.pairs import Vector, symmetric_profile
 MAX_SUMMED_SIGMA = 2.0**14  # above this σ, the bound is as good as the sum, since 16 is only 6 parts in 10⁸ of σ²
 _SUM_ERROR = 2.0**-36  # bound on the relative error of a sum of exponentials
 _MIN_DELTA = 1e-320  # covers the tail beyond the sum, and underflow
-_SUMMED_DEVIATIONS = 40.0  # standard deviations that the sum covers; the remainder is less than 10⁻³⁴⁰ of it
+_SUMMED_DEVIATIONS = 40.0  # standard deviations that the sum covers; the terms left out are less than 10⁻³⁴⁰ of it
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> float:

@@ -29,7 +29,7 @@ class Event(Protocol):
 
     @property
     def mu_squared(self) -> float:
-        """Return the event's contribution to μ² in the Gaussian closed form."""
+        """Return the μ² that the event contributes to the Gaussian closed form."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class GaussianSum:
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
-        sigma: σ of the noise, in grid units; too little noise is charged as infinite.
+        sigma: σ of the noise, in grid units; if it is too small, the charge is infinite.
         units: units in the sum.
     """
 
@@ -61,7 +61,7 @@ class GaussianSum:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0:
             raise PrivacyError(
-                "a charge requires a positive sensitivity and a non-negative σ; recalibrate the mechanism"
+                "a charge's sensitivity is not positive, or its σ is negative; recalibrate the mechanism"
             )
 
     @property
@@ -90,8 +90,8 @@ class CellSum:
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
-        share: σ of one member's share, in grid units; too little noise is charged as infinite.
-        honest: number of shares known only to their own members in any sum that can be opened; positive.
+        share: σ of one member's share, in grid units; if it is too small, the charge is infinite.
+        honest: number of noise shares, in any sum that can be opened, that only their own members know; positive.
         units: units in the sum.
     """
 
@@ -104,8 +104,8 @@ class CellSum:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
             raise PrivacyError(
-                "a charge requires a positive sensitivity, a non-negative share and at least one honest share; "
-                "recalibrate the mechanism"
+                "a charge's sensitivity is not positive, its share is negative, or it has no honest share; recalibrate "
+                "the mechanism"
             )
 
     @property
@@ -153,7 +153,7 @@ class RecordReleased:
     def __post_init__(self) -> None:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.record < 0 or not self.epsilon > 0:
-            raise PrivacyError("a charge requires a non-negative record index and a positive ε; set privacy.epsilon")
+            raise PrivacyError("a charge's record index is negative, or its ε is not positive; set privacy.epsilon")
 
     @property
     def units(self) -> Units:
@@ -196,7 +196,7 @@ class PureRelease:
     def __post_init__(self) -> None:
         """Raise PrivacyError if the values are not a valid charge, or if the charge is too small."""
         if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
-            raise PrivacyError("a charge requires a positive sensitivity and a positive ε; recalibrate the mechanism")
+            raise PrivacyError("a charge's sensitivity or ε is not positive; recalibrate the mechanism")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
             raise PrivacyError("the charge is smaller than the cost of the release; recalibrate the mechanism")
 

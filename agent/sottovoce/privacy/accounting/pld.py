@@ -21,7 +21,7 @@ from sottovoce.privacy.accounting.pairs import Pair, Vector
 
 TAIL = 2.0**-70  # largest probability of a loss above the grid
 MAX_LOSS = 650.0  # no grid extends farther, since floats overflow above e^709
-MIN_STEP = 2.0**-22  # finest grid step; its error in ε is already negligible
+MIN_STEP = 2.0**-22  # finest grid step; the error in ε at this step is already negligible
 ORDERS = np.concatenate([-np.geomspace(1e7, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e7, 128)])  # θ in E[e^θL]
 _OUTLINE_NODES = MAX_LOSS * np.sinh(np.linspace(-17, 17, 4201)) / math.sinh(17)
 

@@ -1,4 +1,4 @@
-"""Convert a release's cost from its own unit and neighbouring relation to those of the ledger.
+"""Convert a release's cost from its own unit and neighbouring relation to the ledger's.
 
 A device may run some tasks that hide a whole device and others that hide one record, but its ledger makes a single
 promise for all releases. Each charge is therefore converted to the ledger's unit and relation by one of the rules

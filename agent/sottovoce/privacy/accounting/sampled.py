@@ -37,7 +37,7 @@ class SampledGaussian:
         sensitivity_squared: the largest squared norm of one record's contribution to the sum, in squared grid units;
             positive. Replacing a record changes a sum by up to twice that norm. This class accounts for that, so do
             not count it twice.
-        sigma: σ of the noise, in grid units; too little noise is charged as infinite.
+        sigma: σ of the noise, in grid units; if it is too small, the charge is infinite.
         sampling: `poisson` selects each record independently with probability batch / of; `without-replacement`
             selects exactly `batch` of `of` records, uniformly.
         batch: numerator of the sampling rate; positive.
@@ -59,8 +59,8 @@ class SampledGaussian:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
-                "a sampled charge requires a positive sensitivity, a non-negative σ and a rate in (0, 1]; recalibrate "
-                "the mechanism"
+                "a sampled charge's sensitivity is not positive, its σ is negative, or its rate is not in (0, 1]; "
+                "recalibrate the mechanism"
             )
         if self.sampling not in ("poisson", "without-replacement"):
             raise PrivacyError(f"unknown sampling method {self.sampling}; use poisson or without-replacement")

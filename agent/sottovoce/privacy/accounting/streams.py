@@ -1,4 +1,4 @@
-"""Prefix sums of a stream with less noise, by matrix factorisations A = B C.
+"""Prefix sums of a stream by matrix factorisations A = B C, which can add less noise than noising every reading.
 
 The release is y = C x + z with independent noise z. The prefix sums A x are then computed as B y, at no further privacy
 cost. Changing one reading by 1 moves C x by the norm of a column of C. C is lower triangular Toeplitz with coefficients

@@ -99,7 +99,7 @@ class Tally:
         return min(_affordable_repeats(parts, epsilon, self._delta) for parts in self._distinct_parts(0, LAST))
 
     def renumber(self) -> "Tally":
-        """Return a tally for renumbered units, in which each unit is charged as much as any was before."""
+        """Return a tally for renumbered units, in which every unit bears the largest charges of any unit so far."""
         largest_counts = Counter[Part]()
         for parts in {*self._runs, *(self._parts_of_unit(unit) for unit in self._single)}:
             largest_counts |= Counter(dict(parts))

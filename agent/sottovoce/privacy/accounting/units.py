@@ -28,14 +28,12 @@ class Units:
         for first, last in self.spans:
             if not adjacent < first <= last <= LAST:
                 raise PrivacyError(
-                    "the unit runs of a charge must be in ascending order with gaps between them; this is a "
+                    "the unit runs of a charge are not in ascending order with gaps between them: this is a "
                     "bug; please report it"
                 )
             adjacent = last + 1
         if not self.spans:
-            raise PrivacyError(
-                "a charge must cover at least one unit, because every result computed from records has a cost"
-            )
+            raise PrivacyError("a charge covers no units, although every result computed from records has a cost")
 
     @property
     def count(self) -> int:

@@ -124,7 +124,7 @@ class Refused:
 
     Attributes:
         query_id: id of the refused query.
-        reason: a stable keyword: `budget` if the budget does not suffice, `query` if the query is invalid, `record` if
+        reason: a stable keyword: `budget` if the budget is too small, `query` if the query is invalid, `record` if
             the record does not exist, `terms` if the query was charged or answered under other terms, `calendar` if no
             window has ended yet, `task` if the task has ended, its owner has withdrawn, or releases are paused.
         explanation: the reason in one sentence.

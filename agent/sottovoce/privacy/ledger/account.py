@@ -54,7 +54,7 @@ def build_account(ledger: Ledger) -> Account:
     budget = ledger.own_budget
     charges = tuple(Charge(query.hex(), terms, stamp) for query, terms, stamp in ledger.charges())
     link = ledger.link(len(charges)) or b""
-    releases = min(ledger.spending().releases, len(charges))  # the agent may be running
+    releases = min(ledger.spending().releases, len(charges))  # a running agent may add charges meanwhile
     return Account(
         owner=ledger.owner,
         epsilon=budget.epsilon,

@@ -42,7 +42,7 @@ class Budget:
         return f"{epsilon}--delta {self.delta:g} --unit {self.unit} --neighbouring {self.neighbouring}"
 
     def is_at_least_as_strict_as(self, other: "Budget") -> bool:
-        """Return whether this budget covers at least as large a unit, under the same relation, at no higher ε and δ."""
+        """Return whether this budget's unit is at least as large, its relation equal, and its ε and δ no higher."""
         if self.epsilon is None or self.neighbouring != other.neighbouring:
             return False
         covers_unit = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
@@ -122,7 +122,7 @@ class LimitSpending:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The spending according to the ledger.
+    """The spending recorded in the ledger.
 
     Attributes:
         epsilon: ε charged so far to the most-charged unit, at the budget's δ; infinite if any release was

@@ -20,8 +20,8 @@ from sottovoce.privacy.ledger.mandate import Mandate, parse_stamp, promise_from_
 class ChargeTotals:
     """Running totals of charges, which are added in order.
 
-    Each task renumbers the records, so the cost of an individual record in earlier tasks is unknown. For those tasks,
-    each record is charged as much as the record charged most.
+    Each task renumbers the records, so the cost of an individual record in earlier tasks is unknown. For
+    those tasks, every record is charged as much as the most-charged record.
 
     Args:
         budget: the ledger's budget.

@@ -19,7 +19,7 @@ from sottovoce.days import last_complete_day
 from sottovoce.privacy.ledger.witnesses import Access
 
 RECORD_INTERVAL = 3_600.0
-"""Largest number of seconds of running time that remain unrecorded if the vault is killed."""
+"""Maximum number of seconds of running time that are lost if the vault is killed."""
 
 DAY = 86_400.0
 

@@ -137,8 +137,8 @@ class Ledger:
                 raise sqlite3.DatabaseError("the log is corrupt in the middle: charges after that point are lost")
             check_owner(path, ledger.owner, owner)
             check_budget(path, ledger.own_budget, budget)
-            # Closing a file releases all of the process's locks on it, and the log's index was read above. The
-            # remaining connection therefore acquires the locks again.
+            # `is_log_corrupt` has read and closed the log's index, which released all of this process's locks on it.
+            # The connection opened below acquires the locks again.
             reader.close()
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
             ledger._connection.execute("PRAGMA synchronous = FULL")
@@ -212,7 +212,8 @@ class Ledger:
             event: cost of its release; an infinite cost, such as a noise-free release's, requires an unlimited budget.
 
         Returns:
-            True if the query is charged, now or earlier; False if the budget cannot pay for it, and nothing changed.
+            True if the query has been charged, now or earlier; False if the budget cannot pay for it, in which case
+            nothing has changed.
 
         Raises:
             LedgerError: if this query was charged under other terms, or if the ledger file cannot be written; release

@@ -210,10 +210,10 @@ def is_log_corrupt(path: Path) -> bool:
     """Return whether the log continues after the point where SQLite stopped reading it, which a crash cannot cause.
 
     A commit is on disk before the next one begins, so only the last commit can be torn. SQLite treats a broken frame in
-    the middle as the end of the log. When the log restarts, its head is written first, and may be torn. In that case,
-    SQLite reads nothing, and everything that follows is already in the database. Call this function while a connection
-    is open, because opening one creates the log's index. For the formats, see "WAL-mode File Format" in SQLite's
-    documentation.
+    the middle as the end of the log. When the log restarts, its head is written first, so a crash may tear it. In
+    that case, SQLite reads nothing from the log, but everything in the log is already in the database. Call this
+    function while a connection is open, because opening one creates the log's index. For the formats, see
+    "WAL-mode File Format" in SQLite's documentation.
     """
     resolved = path.resolve()
     log, index = (resolved.with_name(resolved.name + suffix) for suffix in ("-wal", "-shm"))

@@ -60,7 +60,7 @@ def record_span_start(connection: sqlite3.Connection, limit: Limit, now: float, 
 
 
 RenewalInterval = Literal["never", "year"]
-"""Interval at which the ledger's budget is renewed, according to the owner's policy."""
+"""Interval at which the ledger's budget is renewed, as set in the owner's policy."""
 
 MIN_DAYS: dict[RenewalInterval, int] = {"year": 365}
 """Minimum number of days for which a vault must run before the next period may begin."""

@@ -28,7 +28,7 @@ class Mandate:
     period: int = 0
 
     def stamp(self, period: int) -> str:
-        """Return the stamp, as canonical JSON, of each charge in this period; the charge's link also covers it."""
+        """Return the stamp, as canonical JSON, of each charge in this period; a charge's link also hashes its stamp."""
         return Stamp(self.epoch, promise_from_budget(self.budget), period).text
 
     def query_key(self, query: bytes) -> bytes:

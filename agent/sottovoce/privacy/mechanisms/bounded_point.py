@@ -37,7 +37,7 @@ class BoundedPoint:
         return GaussianSum(self.sensitivity_squared, self.sigma, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply. Rounding moves each value by at most half a unit, which the sensitivity includes."""
+        """See Mechanism.apply. Rounding moves each value by at most half a unit; the sensitivity allows for it."""
         units = np.rint(np.ldexp(raw, -self.exponent)).astype(np.int64)
         return units + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 

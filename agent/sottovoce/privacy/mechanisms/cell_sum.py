@@ -130,14 +130,16 @@ def calibrate_cell(
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
         sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if this
             mechanism clips the rows. See Kernel.sum_error.
-        rows: largest number of rows that one device is assumed to have.
+        rows: assumed maximum number of rows per device.
 
     Raises:
         PrivacyError: if the budget or the clip norm is invalid, or outside the grid's range.
     """
     check_grid_range(size, clip)
     if sums < 1:
-        raise PrivacyError("a privacy budget must cover at least one sum; set learner.steps to at least 1")
+        raise PrivacyError(
+            "the privacy budget must cover at least one sum, but covers none; set learner.steps to at least 1"
+        )
     distance, rounds, is_summed = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None
     if epsilon is None:
         exponent = exact_sum(clip=clip, size=size).exponent

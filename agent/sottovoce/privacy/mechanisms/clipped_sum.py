@@ -104,7 +104,7 @@ def clipped_sum_mu(epsilon: float, delta: float, neighbouring: str) -> float:
     """Return the total μ that a budget allows for sums of contributions of norm at most 1.
 
     K sums with noise of standard deviation √K/μ per coordinate use up the budget. Replacing a contribution moves a sum
-    twice as far as adding one, so μ is half as large.
+    twice as far as adding one, so μ is half as large under replace-one as under add-remove.
     """
     return gaussian_mu(epsilon, delta) / DISTANCES[neighbouring]
 
@@ -135,7 +135,9 @@ def calibrate(
         PrivacyError: if the budget, the relation or the clip norm is invalid, or outside the grid's range.
     """
     if releases < 1:
-        raise PrivacyError("a privacy budget must cover at least one release; set learner.steps to at least 1")
+        raise PrivacyError(
+            "the privacy budget must cover at least one release, but covers none; set learner.steps to at least 1"
+        )
     if neighbouring not in DISTANCES:
         raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
     check_grid_range(size, clip)

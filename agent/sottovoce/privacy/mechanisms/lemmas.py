@@ -92,7 +92,9 @@ def chain_sensitivity(loss: SmoothLoss, *, step_size: float, batch: int, steps: 
             "could move two points farther apart; use a smaller step size"
         )
     if batch < 1 or not 1 <= steps <= MAX_STEPS:
-        raise PrivacyError(f"a chain must have 1 to {MAX_STEPS} steps of at least one record; correct the schedule")
+        raise PrivacyError(
+            f"a chain has no steps, more than {MAX_STEPS} steps, or steps without records; correct the schedule"
+        )
     if MAX_WEIGHT + steps * 2 * step_size * loss.lipschitz > _MAX_REACH:
         raise PrivacyError(
             f"weights in a chain of {steps} steps could exceed {_MAX_REACH:g}; use a smaller step size or a "

@@ -11,7 +11,7 @@ Raw = TypeVar("Raw", contravariant=True)
 
 
 class Mechanism(Protocol[Raw]):
-    """The bound and noise of a release. Its distribution is public; the charge precedes its application."""
+    """The bound and noise of a release. The noise distribution is public; the charge precedes the noise."""
 
     @property
     def size(self) -> int:

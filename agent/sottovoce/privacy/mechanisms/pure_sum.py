@@ -2,15 +2,15 @@
 
 A record x of L1 norm 1 with label y has the gradient v_k = -s_k y⁽ᵏ⁾ x in copy k, with a slope s_k between 0 and 1.
 
-- The L1 norm of each copy of v is at most 1, and two records' copies differ by at most 2. The paper adds noise of scale
-  2c/ε to each of the c copies, at ε/c each: `copies`.
+- The L1 norm of each copy of v is at most 1, and two records' copies differ by at most 2. The law `copies`, from the
+  paper, therefore adds noise of scale 2c/ε to each of the c copies, each at a cost of ε/c.
 - The L1 norm of all copies together is at most c, and two records' vectors may differ by the full 2c: at the model 0,
   every slope of the hinge loss is 1, and x and x′ may have no features in common. The L1 norm of the whole vector
   therefore requires the same noise.
 - Σ_j max_k |v_kj| = Σ_j |x_j| max_k s_k is at most 1 for every c. In this norm, two records' vectors differ by at most
-  2, and noise of density ∝ exp(-(ε/2) Σ_j max_k |z_kj|) costs ε, by the triangle inequality: `joint`. Its variance is
-  4(c + 1)(c + 2)/(3ε²) per value, compared with 8c²/ε²: 4.5 times less for ten classes, and equal for two classes,
-  where c = 1.
+  2. The law `joint` adds noise of density ∝ exp(-(ε/2) Σ_j max_k |z_kj|), which costs ε by the triangle inequality. Its
+  variance per value is 4(c + 1)(c + 2)/(3ε²), whereas that of `copies` is 8c²/ε²: `joint` has 4.5 times less variance
+  for ten classes, and the same variance for two classes, where c = 1.
 
 Rows are rounded toward zero on the grid, which never increases a norm, and the integers are limited to
 Σ_j max_k |v_kj| ≤ 1, from which both sensitivities follow. The sum consists of integers, and the noise is exact and
@@ -50,8 +50,8 @@ class PureSum:
         copies: c, number of one-vs-all models.
         features: d, number of features.
         exponent: the grid step is 2**exponent.
-        law: `copies` for discrete Laplace noise; `joint` for the noise of max_norm_laplace.py, over the copies of each
-            feature; `none` for no noise.
+        law: `copies` for discrete Laplace noise; `joint` for noise from max_norm_laplace.py, drawn jointly for a
+            feature's copies; `none` for no noise.
         scale: noise scale, in grid units; 0 for no noise.
         epsilon: charge per release; infinite if there is no guarantee.
     """

@@ -147,7 +147,7 @@ def _draw_on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: Noise
 
 
 def _randomise_label(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:
-    """Draw the true label or another label, according to integer weights."""
+    """Draw the true label or another label, with probabilities proportional to integer weights."""
     limit = 2**64 - 2**64 % law.total
     while (draw := _uniform_bits(64, noise)) >= limit:
         pass

@@ -45,7 +45,7 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Sampling of exactly `batch` distinct records, with every batch equally likely; all records if there are fewer.
+    """Sampling of `batch` distinct records, with every batch equally likely; of all records if there are fewer.
 
     Attributes:
         batch: b, the batch size.

@@ -17,7 +17,7 @@ _CHUNK_NUMBERS = 2**22  # gradient values at a time: 32 MiB of float64
 def simulate_sums(
     mechanism: ClippedSum, gradients: Gradients, mask: NDArray[np.bool_], noise: NoiseSource
 ) -> NDArray[np.int64]:
-    """Make one release of each device in bounded memory, apart from the result.
+    """Make one release per device; apart from the result, memory use is bounded.
 
     Args:
         mechanism: bound and noise of a release; the mechanism itself must clip.

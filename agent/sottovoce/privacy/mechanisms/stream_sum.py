@@ -27,7 +27,7 @@ class StreamSum:
         coefficients: integers c_0, c_1, …, which represent the numbers c_j / 2**bits.
         bits: number of fractional bits in a coefficient.
         clip_squared: the largest squared L2 norm of one window's total, in squared steps of 2**(exponent + bits).
-        sensitivity_squared: squared L2 sensitivity, to one window, of all the stream's releases combined.
+        sensitivity_squared: squared L2 sensitivity of all the stream's releases together to a change in one window.
         sigma: standard deviation parameter of the noise, in units.
     """
 
@@ -73,7 +73,7 @@ def calibrate_stream(
         PrivacyError: if an argument is invalid, or if the noise is outside the grid's range.
     """
     if not (math.isfinite(clip) and clip > 0 and size >= 1 and coefficients and neighbouring in DISTANCES):
-        raise PrivacyError("a stream requires a positive clip norm, a size, coefficients and a neighbouring relation")
+        raise PrivacyError("the stream's clip norm, size, coefficients or neighbouring relation is missing or invalid")
     grid = math.floor(math.log2(clip / (2**8 * math.sqrt(size))))
     clip_squared = squared_units(clip, grid)
     norm_squared = sum(coefficient * coefficient for coefficient in coefficients)

@@ -1,4 +1,4 @@
-"""Releases of unknown sensitivity, either with the noise printed in a paper or noise-free, charged as infinite."""
+"""Releases of unknown sensitivity, with the noise that a paper states or with none, charged an infinite cost."""
 
 import math
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
 RESERVED_NAMES = (*_SCHEMES, "best", "exact")
 """Reserved names, which other packages must not use."""
 _REGISTERED: dict[str, Callable[[int, int, float], Scheme]] = {}
-"""Schemes that other packages have registered on this device; its peers also use them to perturb their records."""
+"""Schemes that other packages have registered on this device, and with which its peers also perturb their records."""
 _SOUND = ("laplace", "privunit", "krr-privunit")
 
 

@@ -14,13 +14,13 @@ import numpy as np
 from sottovoce.errors import PrivacyError
 from sottovoce.privacy.perturbation.scheme import Floats, Moments, Values, copy_count, from_tensor, scaled, sums
 
-_TAIL = 61.0  # a little more than 60, because the noise is on a grid
+_TAIL = 61.0  # t of the tail bound; slightly above the 60 of Scheme.emits, because the noise is on a grid
 _MAX_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceCopies:
-    """The scheme from the paper, with a noisy copy y⁽ᵏ⁾x per class, each at ε/copies and hence with scale 2 copies/ε.
+    """The scheme from the paper, with a noisy copy y⁽ᵏ⁾x per class. Each costs ε/copies, so its scale is 2 copies/ε.
 
     Attributes:
         features: d.
@@ -163,7 +163,7 @@ class Laplace:
 
 
 def grid_exponent(features: int, epsilon: float) -> int:
-    """Return an exponent for which rounding loses at most 2^-16 of a record and a 2/ε scale has at least 2^14 steps."""
+    """Return an exponent at which rounding loses at most 2^-16 of a record and a 2/ε scale is at least 2^14 steps."""
     return -max(16 + math.ceil(math.log2(features)), 14 + math.ceil(math.log2(epsilon)))
 
 

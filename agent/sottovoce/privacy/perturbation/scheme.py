@@ -65,8 +65,8 @@ class Scheme(Protocol):
     def error(self) -> float:
         """Return E‖estimate - y⁽ᵏ⁾x‖² / ‖x‖², in L2 norms, averaged over the copies and predicted without any data.
 
-        If x has L1 norm 1, the ratio depends on x. The value is then for a dense record with ‖x‖₁²/‖x‖₂² = 2d/π, as
-        for independent Gaussian features.
+        If x has L1 norm 1, the ratio depends on x. The value then assumes a dense record with
+        ‖x‖₁²/‖x‖₂² = 2d/π, the ratio for independent Gaussian features.
         """
         ...
 

@@ -8,9 +8,9 @@ VisitBudget = Literal["once", "k-times", "halving"]
 
 
 def visit_epsilons(budget: VisitBudget, visits: int, epsilon: float) -> tuple[float, ...]:
-    """Return the ε of each visit to a device, which is public before the first visit.
+    """Return the ε of each visit to a device; these values are public before the first visit.
 
-    Further visits cost nothing and do not learn from the device's records.
+    On any further visit, the model does not learn from the device's records, so the visit costs nothing.
 
     Args:
         budget: `once` spends all of ε at the only visit; `k-times` spends ε/k at each of k visits; `halving` spends

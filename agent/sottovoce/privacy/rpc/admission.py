@@ -1,4 +1,4 @@
-"""Admission control for a separate vault: other users are refused immediately, even while the vault is busy.
+"""Admission control for a separate vault: every user except the agent's is refused at once, even while it is busy.
 
 The kernel queues a few connections until they are accepted. While the vault computes, any local user could fill that
 queue. A separate thread therefore empties it, checks which user is connecting, and keeps only the agent's connections.

@@ -164,7 +164,7 @@ class Kept(Message, frozen=True):
 
 
 class Failed(Message, frozen=True):
-    """A failure instead of an answer. `kind` is an exception's name, or a keyword for a problem at the caller."""
+    """A failure instead of an answer. `kind` is an exception's name, or a keyword for a problem of the caller."""
 
     kind: Name
     explanation: str

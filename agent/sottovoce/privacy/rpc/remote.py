@@ -33,7 +33,7 @@ from sottovoce.privacy.rpc.protocol import Failed, Introduction, MalformedError,
 from sottovoce.privacy.vault.release import SealedRelease
 
 _log = logging.getLogger(__name__)
-_ANSWER_SECONDS = 240.0  # timeout for an answer; a large model over many records takes a long time
+_ANSWER_SECONDS = 240.0  # timeout for an answer; computing on many records with a large model takes a long time
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 5.0
 _FIRST_CONTACT_SECONDS = 1.0  # an agent whose first contact fails reports the wait and retries
 _MAX_REPLY_BYTES = 2**26
@@ -100,7 +100,7 @@ class RemoteVault:
         return self._statement
 
     def spending(self) -> Spending:
-        """Return the spending according to the ledger."""
+        """Return the spending recorded in the ledger."""
         reply = self._ask(protocol.AskSpending(self._fingerprint))
         return reply.spending if isinstance(reply, protocol.Spent) else self._raise_unexpected(reply)
 
@@ -149,12 +149,12 @@ class RemoteVault:
         """Return the release for a query, or a refusal with a reason.
 
         Raises:
-            VaultAway: if the vault is unavailable and did not return in time.
+            VaultAway: if the vault is unavailable and does not become available in time.
             LedgerError: if the vault's ledger failed; nothing was released.
             DataError: if the vault cannot read its records; nothing was charged.
         """
         if query.point.ndim != 1:
-            return Refused(query.id, "query", "a point must be a vector")
+            return Refused(query.id, "query", "the query's point is not a vector")
         point = query.point.astype("<f8").tobytes()
         reply = self._ask(protocol.Ask(self._fingerprint, query.learner, query.kind, query.slot, point))
         if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:

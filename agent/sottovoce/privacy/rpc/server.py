@@ -38,7 +38,7 @@ from sottovoce.privacy.vault.vault import Vault
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
 _log = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 5.0  # timeout for a caller to send a complete question, and again to read the complete answer
+_PATIENCE_SECONDS = 5.0  # a caller has this long to send its question, and as long again to read the answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
 _REPORTED_ERRORS = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
@@ -53,7 +53,7 @@ class ServedVault:
         owner: id of the device to which the vault belongs.
         budget: the budget of the vault's ledger.
         user: numeric id of the only user who may ask questions.
-        max_point_size: largest length of a point.
+        max_point_size: maximum length of a point.
         ranges: the declared feature ranges, as text.
         task: the document of the task accepted last.
         take_up: accepts another task, after which the vault is built again; None if this vault does not accept tasks.
@@ -103,7 +103,7 @@ class VaultServer:
             every: interval in seconds; None if `alive` is never called.
 
         Returns:
-            True if a task was accepted, under which a new vault must answer.
+            True if a task was accepted, so that a new vault must be built to answer under it.
 
         Raises:
             MemoryError: if memory runs out; the question was not answered, and the caller will repeat it.
@@ -229,7 +229,7 @@ def listening_socket(path: Path, *, shared: bool) -> Iterator[socket.socket]:
     Args:
         path: path of the socket; a socket left there by an earlier vault is replaced.
         shared: whether the agent runs as a different user. In that case, the file's mode allows every user to connect,
-            and the vault refuses all users except one, based on the user that the kernel reports.
+            and the vault checks the user id that the kernel reports and refuses every user except one.
 
     Raises:
         ConfigError: if the socket cannot be created.

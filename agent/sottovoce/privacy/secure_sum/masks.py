@@ -49,8 +49,8 @@ def pair_mask(
 ) -> NDArray[np.uint64]:
     """Return the mask that two members share, uint64[size]; the first member adds it and the second subtracts it.
 
-    The mask's key is bound to the two roster indices, so a device that offers a copy of another member's key gains
-    nothing.
+    The mask's key is bound to the two roster indices, so a device that offers a copy of another
+    member's key gains nothing.
 
     Args:
         private_key: private key of one member.
@@ -81,7 +81,7 @@ def shared_secret(private_key: X25519PrivateKey, public_key: bytes) -> bytes:
 
 
 def check_keys(*keys: bytes) -> None:
-    """Reject invalid public keys, including keys that have the same shared secret with every other key.
+    """Reject invalid public keys, including keys that yield the same shared secret with every key.
 
     Raises:
         MessageRefused: for `malformed`, if one of the keys is invalid or yields the same secret with every key.

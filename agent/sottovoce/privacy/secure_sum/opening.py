@@ -64,7 +64,7 @@ def recover_secrets(
         roster: the roster.
         members: roster indices of the members that dealt shares to all others.
         survivors: roster indices of the survivors, ascending.
-        revealed: each member's revealed shares for these survivors, from as many members as the threshold requires.
+        revealed: shares that each member has revealed for these survivors; the threshold sets the number of members.
     """
     dropouts = [index for index in members if index not in survivors]
     combiner = Combiner(tuple(sorted(revealed)))
@@ -119,7 +119,7 @@ def compute_total(
         size: vector length.
 
     Raises:
-        MessageRefused: for `shape`, if the vectors do not all have the same length, or that length does not fit `size`.
+        MessageRefused: for `shape`, if the vectors differ in length, or their length does not match `size`.
     """
     survivors = sorted(vectors)
     width, remainder = divmod(len(vectors[survivors[0]]), size)
@@ -148,7 +148,7 @@ class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
         roster: signed offers, ordered by owner.
         members: roster indices of the members that dealt shares to all others.
         roots: the commitments of these members to their shares.
-        stands: signed confirmations of the same survivors, from as many survivors as the threshold requires.
+        stands: signed confirmations of the same survivors; the threshold sets how many there must be.
         seeds: see Secrets.
         mask_keys: see Secrets.
     """

@@ -49,7 +49,7 @@ class InvalidShares(Struct, frozen=True, forbid_unknown_fields=True, array_like=
         offer: the member's offer.
         deal: the member's deal, for a roster with this offer.
         of_mask_key: whether the secret is the mask key; otherwise it is the seed.
-        recipients: roster indices of the recipients, as many as the threshold requires.
+        recipients: roster indices of the recipients; their number equals the threshold.
         shares: the recipients' shares.
     """
 

@@ -1,8 +1,8 @@
 """Shamir shares of a member's two secrets, and their encryption for the other members.
 
 A library splits the secrets, but this module reconstructs them. A leader reconstructs the secrets of all cell members
-from shares at the same indices, and the library would repeat the same modular inversions for each member. At that
-point, these values are no longer secret.
+from shares at the same indices, so the library would repeat the same modular inversions for each member. When secrets
+are reconstructed, they no longer need protection.
 """
 
 from collections.abc import Mapping

@@ -35,8 +35,8 @@ class Terms(Protocol):
 def unit_records(records: Records, unit: str) -> Records:
     """Keep the records' windows, as privacy units, if the unit is a window; otherwise drop them.
 
-    If the unit is a window, the records are sorted by window and content: a window's float sum depends on the order of
-    addition, and the charge for a window does not cover the positions of its records in the file.
+    If the unit is a window, the records are sorted by window and content. A window's float sum depends on the order of
+    addition; without sorting, it would depend on the records' positions in the file, which the charge does not cover.
 
     For charges to individual records, see `number_by_hash`.
 

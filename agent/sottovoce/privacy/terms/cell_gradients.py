@@ -44,7 +44,9 @@ class CellGradientTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
+            raise InternalError(
+                "a vault for gradient sums was created without a kernel: this is a bug; please report it"
+            )
         budget = ledger.budget
         if budget.unit == "window":
             raise PrivacyError(

@@ -9,7 +9,7 @@ from sottovoce.privacy.terms.guarantee import no_guarantee
 
 NO_PROTECTION = "no protection"
 MAX_ALONE = 5.0
-"""Largest ε under collusion of all other devices for which a statement does not add `no protection`."""
+"""If ε under collusion of all other devices exceeds this value, the statement adds `no protection`."""
 
 
 def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:

@@ -30,7 +30,7 @@ class ChainTerms:
 
     Attributes:
         learner: the learner's name.
-        step_size: η; with a regulariser, the upper limit η in the step sizes min(η, 1/(aγt)).
+        step_size: η, the step size; with a regulariser, the upper limit on the step sizes min(η, 1/(aγt)).
         batch: b, number of records in a step.
         period: R, number of steps in a chain; the result of the last one is released.
         passes: number of passes over the records.
@@ -51,7 +51,7 @@ class ChainTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context. If no ε is set, the lemma's conditions are not needed and not checked."""
         if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
+            raise InternalError("a vault for chains was created without a kernel: this is a bug; please report it")
         budget = ledger.budget
         check_unit(self.learner, budget)
         mechanism = self._mechanism(budget, kernel, records.features.shape[1])

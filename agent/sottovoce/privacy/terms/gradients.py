@@ -49,7 +49,9 @@ class GradientTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
+            raise InternalError(
+                "a vault for gradient sums was created without a kernel: this is a bug; please report it"
+            )
         budget = ledger.budget
         mechanism, program = self.program(
             kernel, budget, kernel.size, is_presummed=kernel_clips_and_sums(kernel, budget, records)
@@ -178,7 +180,9 @@ class NormalisedTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
+            raise InternalError(
+                "a vault for gradient sums was created without a kernel: this is a bug; please report it"
+            )
         budget, sums = ledger.budget, self.sums
         by_kernel = self.rule == "decay" and kernel_clips_and_sums(kernel, budget, records)
         mechanism, program = sums.program(kernel, budget, row_length(self.rule, kernel.size), is_presummed=by_kernel)

@@ -196,7 +196,7 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
 
 
 def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
-    """Return the guarantee for releasing every record once by `scheme` or, if it is refuted, the failed claim."""
+    """Return the guarantee for releasing every record once by `scheme` or, if that is refuted, the refuted claim."""
     if scheme.epsilon is None:
         return no_guarantee(budget, "every record without noise, scaled to norm 1")
     refuted = scaling == "training-min-max"

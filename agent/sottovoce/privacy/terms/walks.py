@@ -117,7 +117,7 @@ _WALK_LAWS = {
 
 
 def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, scaling: Scaling) -> PrivacyStatement:
-    """Return the guarantee for all visits together, which cost `epsilon`, or, if it is refuted, the failed claim."""
+    """Return the guarantee for all visits, which together cost `epsilon`, or, if that is refuted, the refuted claim."""
     if math.isinf(epsilon):
         return no_guarantee(budget, "exact gradient sums")
     refuted, extent = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"

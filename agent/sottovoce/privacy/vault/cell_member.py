@@ -225,7 +225,7 @@ class CellMember:
             return None
 
     def check_ready(self, request: Mask) -> tuple[int, bytes]:
-        """Check that enough members are ready for the round that this device agreed on; it may then be charged.
+        """Check that enough members are ready for the round that this device agreed on, so the round may be charged.
 
         Returns:
             The roster size, and h.

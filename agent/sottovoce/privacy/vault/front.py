@@ -21,7 +21,7 @@ class VaultInterface(Protocol):
         ...
 
     def spending(self) -> Spending:
-        """Return the spending according to the ledger."""
+        """Return the spending recorded in the ledger."""
         ...
 
     def tip(self) -> LedgerPosition:

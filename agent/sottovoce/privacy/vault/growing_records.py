@@ -27,7 +27,7 @@ class GrowingRecords:
 
     @property
     def waiting_reason(self) -> str | None:
-        """The reason why a release has to wait, or None if it need not wait."""
+        """The reason why a release has to wait, or None if it can be made now."""
         if self.final_window is None:
             return None
         last = self.last_ended_window()

@@ -1,18 +1,18 @@
 """Record numbering: a charge refers to a record by number, and a release reads the record with that number.
 
-A number is durable and does not depend on the record's position in the file at a later start.
+A number is durable: it stays the same even if the record is elsewhere in the file at a later start.
 
 - **Hashed** (`number_by_hash`): the number is a keyed hash of the record, one of 2³² (`SPACE`). It depends only on that
   record: adding, removing or replacing one record does not change the numbers of the other records. Equal records
   share a number and are therefore charged together. Records may be added, removed, reordered or edited between starts;
   an edited record counts as a different record.
 - **Enrolled** (`enrol_records`), for programs that reveal the number of records or need batches of a fixed size: a
-  record's number is its position in the file at the task's first start. The ledger stores these records, and later
-  files are not read, because the vault could not determine which of two equal records was removed, and the difference
-  would be visible (docs/decisions/0043-enrolled-records.md).
+  record's number is its position in the file at the task's first start. The ledger stores these records. Later files
+  are not read, because the vault could not determine which of two equal records was removed, and others could see the
+  difference (docs/decisions/0043-enrolled-records.md).
 
-A ledger uses only one of these methods; otherwise, each record's cost would be undefined. After a signed
-task changes the learner, each record is charged as much as any record was before.
+A ledger uses only one of these methods; otherwise, each record's cost would be undefined. If a signed task changes the
+learner, every record is from then on charged at least as much as the most-charged record was before.
 """
 
 import zlib
@@ -101,8 +101,8 @@ def block_bounds(count: int) -> NDArray[np.int64]:
     """Return the bounds of `count` equal blocks of hashes, int64[count + 1].
 
     Each record is assigned to a block independently, and block sizes vary. Replacing a record removes a record from one
-    block and adds a record to a block. If it is the same block, its sum moves by two clip norms. If not, two sums move
-    by one clip norm each, which costs less.
+    block and adds a record to a block. If both are the same block, its sum moves by two clip norms. Otherwise, two
+    sums move by one clip norm each, which costs less.
     """
     return np.array([block * SPACE // count for block in range(count + 1)], dtype=np.int64)
 

@@ -17,7 +17,7 @@ def find_positions(records: Records, units: Units | None) -> NDArray[np.int64]:
     if units == EVERY:
         return np.arange(len(records), dtype=np.int64)
     if records.units is None:
-        raise InternalError("records without units cannot be selected by unit: this is a bug; please report it")
+        raise InternalError("records without units were selected by unit: this is a bug; please report it")
     selected = np.zeros(len(records), dtype=np.bool_)
     for first, last in units.spans if units is not None else ():
         selected |= (records.units >= first) & (records.units <= last)
@@ -25,5 +25,5 @@ def find_positions(records: Records, units: Units | None) -> NDArray[np.int64]:
 
 
 def select_units(records: Records, units: Units | None) -> Records:
-    """Return these units' records, in their original order; if `units` is None, none. See `find_positions`."""
+    """Return these units' records in their original order, or no records if `units` is None. See `find_positions`."""
     return records if units == EVERY else records.at(find_positions(records, units))

@@ -111,7 +111,7 @@ class Vault:
         return self._context.lifetime
 
     def spending(self) -> Spending:
-        """Return the spending according to the ledger."""
+        """Return the spending recorded in the ledger."""
         with self._turn:
             return self._context.ledger.spending()
 
@@ -158,7 +158,7 @@ class Vault:
         Growing records are read before they are charged, so a failed read costs nothing.
 
         Raises:
-            LedgerError: if the ledger failed, or if it charged this query under other terms; nothing was released.
+            LedgerError: if the ledger failed, or if this query was charged under other terms; nothing was released.
             DataError: if growing records cannot be read; nothing was charged.
         """
         query_id, context = query.id, self._context
@@ -272,7 +272,7 @@ class Vault:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _refuse_unpaid(self, query: bytes, event: Event) -> Refused:
-        """Refuse a query because the budget is spent, for good or until the next period or the next span of a limit."""
+        """Refuse a query because the budget is spent, either permanently or until the next period or limit span."""
         ledger = self._context.ledger
         if (limit := ledger.blocking_limit(event)) is not None:
             days_left = math.ceil(limit.seconds_left(ledger.running_time.seconds) / DAY)

@@ -12,10 +12,10 @@ from paho.mqtt.properties import Properties
 
 QOS = 1
 CONNECT_SECONDS = 10.0
-_QUEUE = 256  # maximum number of received but unprocessed messages; others are dropped, and their senders retry
+_MAX_QUEUED_MESSAGES = 256  # received but unprocessed; further messages are dropped, and their senders retry
 _INFLIGHT = 20
 _RECEIVE_MAXIMUM = 16
-_LARGEST_PACKET = 2**18  # in bytes; devices send messages of at most half this size
+_MAX_PACKET_BYTES = 2**18  # devices send messages of at most half this size
 _MAX_REPLIES = 4096  # maximum number of outgoing packets, mostly acknowledgements, that the broker has not read
 _KEEPALIVE_SECONDS = 30
 _SESSION_SECONDS = 86_400
@@ -71,7 +71,7 @@ class ClosableClient(Client):
     def force_close(self) -> None:
         """Close the socket, because the client would otherwise retry forever after a packet that it cannot decode.
 
-        If a thread is currently opening the socket, it is closed as soon as it is open.
+        If a thread is currently opening the socket, the socket is closed as soon as it is open.
         """
         self._hung_up = True
         if not self._opening:
@@ -107,7 +107,7 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
     session = {
         "SessionExpiryInterval": _SESSION_SECONDS,
         "ReceiveMaximum": _RECEIVE_MAXIMUM,
-        "MaximumPacketSize": _LARGEST_PACKET,
+        "MaximumPacketSize": _MAX_PACKET_BYTES,
     }
     client = ClosableClient(
         broker.host,
@@ -122,8 +122,8 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         will=Will(*will, QOS, True, broker.properties(PacketTypes.WILLMESSAGE, **delayed)),
         keepalive=_KEEPALIVE_SECONDS,
         timeout=CONNECT_SECONDS,
-        max_queued_incoming_messages=_QUEUE,
-        max_queued_outgoing_messages=_QUEUE,
+        max_queued_incoming_messages=_MAX_QUEUED_MESSAGES,
+        max_queued_outgoing_messages=_MAX_QUEUED_MESSAGES,
         max_inflight_messages=_INFLIGHT,
         tls_context=None if broker.tls is None else broker.tls(),
     )
@@ -166,8 +166,8 @@ def _limit_broker(client: Client) -> None:
     receive = paho._sock_recv
 
     def limited_receive(count: int) -> bytes:
-        if count > _LARGEST_PACKET:
-            raise MqttError(f"the broker sent a packet of more than {_LARGEST_PACKET} bytes")
+        if count > _MAX_PACKET_BYTES:
+            raise MqttError(f"the broker sent a packet of more than {_MAX_PACKET_BYTES} bytes")
         if paho._in_messages:
             raise MqttError("the broker sent a message with a quality of service that was not requested")
         if len(paho._out_packet) > _MAX_REPLIES:

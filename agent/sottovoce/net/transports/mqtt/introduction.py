@@ -113,7 +113,7 @@ def read_claim(raw: bytes, fleet: str, device: str) -> Claim:
     message = decode_canonical(Introduction, raw)
     version = message.incarnation, message.sequence
     if len(message.session_key) != KEY_BYTES or not all(1 <= number <= _LARGEST for number in version):
-        raise MessageRefused("malformed", "an introduction must have a 32-byte key and version numbers of at least 1")
+        raise MessageRefused("malformed", "an introduction's key is not 32 bytes, or its version is out of range")
     if message.fleet != fleet:
         raise MessageRefused("fleet", "an introduction belongs to a different fleet")
     if message.node_id != device:

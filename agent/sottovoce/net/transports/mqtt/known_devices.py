@@ -65,7 +65,7 @@ class KnownDevices:
         presence: this device's presence.
         notary: verifier for introductions.
         on_new_key: function called with the node id of a device whose session key has changed, or with None if this
-            device's has.
+            device's own session key has.
         on_reconnect: function called with the node id of a device that has connected to the broker again.
         now: function that returns the current time.
     """

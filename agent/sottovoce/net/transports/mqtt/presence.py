@@ -17,7 +17,7 @@ from sottovoce.net.transports.mqtt.introduction import (
 )
 from sottovoce.net.transports.mqtt.secrecy import SessionKey
 
-_MAX_FORGERIES = 500.0  # allowed in a row, because a broker may retain introductions whose certificates have expired
+_MAX_FORGERIES = 500.0  # forgeries in a row; a broker may retain introductions whose certificates have expired
 _FORGERIES_PER_SECOND = 50.0  # verifying one takes half a millisecond on a workstation; sending one is almost free
 
 
@@ -38,7 +38,7 @@ class IntroductionVerifier:
     def verify(self, claim: Claim) -> VerifiedIntroduction:
         """Verify a claim, and return the device that it introduces.
 
-        Revoked devices are verified too: the receiver of their messages rejects those and replies with the reason.
+        Revoked devices are verified too: their messages are rejected later, with a reply that states why.
 
         Raises:
             MessageRefused: as raised by sottovoce.net.transports.mqtt.introduction.verify_claim, or with the reason
@@ -116,7 +116,7 @@ class Presence:
     def check_echo(self, raw: bytes) -> Echo:
         """Check the broker's announcement about this device.
 
-        If it is a newer departure announcement, this device's later announcements get still higher versions.
+        If the broker has a newer departure announcement, this device's later announcements get still higher versions.
 
         Args:
             raw: an introduction.

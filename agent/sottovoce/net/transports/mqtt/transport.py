@@ -26,8 +26,8 @@ from sottovoce.net.wire.v1.mqtt_pb2 import Content, Frame
 from sottovoce.ops import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-_LARGEST = 2**17  # brokers reject packets of several megabytes but queue smaller ones
-_MAX_FRAME_BYTES = _LARGEST + 2**13
+_MAX_MESSAGE_BYTES = 2**17  # brokers reject packets of several megabytes but queue smaller ones
+_MAX_FRAME_BYTES = _MAX_MESSAGE_BYTES + 2**13
 _MAX_CALLS = 16
 _MAX_CALLS_PER_DEVICE = 4
 _MAX_ANSWERS = 64  # answers in preparation or being sent; further requests are not answered
@@ -94,7 +94,7 @@ class MqttTransport:
     @property
     def largest(self) -> int:
         """The message size limit: 128 KiB."""
-        return _LARGEST
+        return _MAX_MESSAGE_BYTES
 
     def reaches(self, address: str) -> bool:
         """Return whether the address is mqtt:REALM with this broker's realm."""
@@ -227,7 +227,7 @@ class MqttTransport:
         return self._topics.presence(self._id), self._presence.departure_announcement()
 
     def _on_peer_returned(self, device: str) -> None:
-        """Fail unanswered requests to a peer that has returned, after a short delay, because they may be lost."""
+        """After a short delay, fail unanswered requests to a peer that has returned, because they may be lost."""
         lost = partial(
             self._exchanges.end, "the peer has reconnected", device, until=self._exchanges.newest, left=False
         )
@@ -327,7 +327,7 @@ class MqttTransport:
                 self._present.add(device)
 
     def _on_echo(self, echo: Echo) -> None:
-        """Handle an announcement about this device, which should be the one that it published last."""
+        """Handle an announcement about this device, which should be the latest announcement that it has published."""
         if echo is Echo.DENIES:
             self._announce_again.set()  # an old farewell arrived late, or the broker is dishonest
         elif echo is Echo.COPY:
@@ -377,7 +377,9 @@ class MqttTransport:
             return Content.KIND_BUSY, b""
         self._calls[sender] += 1
         try:
-            return Content.KIND_ANSWER, await self._receive(sender, message if len(message) <= _LARGEST else None)
+            return Content.KIND_ANSWER, await self._receive(
+                sender, message if len(message) <= _MAX_MESSAGE_BYTES else None
+            )
         except MessageRefused as refusal:
             return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MAX_EXPLANATION_BYTES]
         except IdentityError as error:

@@ -51,7 +51,8 @@ class BlockSampler(ABC):
         block_bits: m.
         table_bits: number of bits compared first when drawing a block. Fewer bits only make the slow path more common,
             which is useful in tests.
-        accept_bits: number of bits compared first when accepting a position. Fewer bits have the same effect as above.
+        accept_bits: number of bits compared first when accepting a position. Here too, fewer bits only make the slow
+            path more common.
     """
 
     def __init__(self, noise: NoiseSource, *, block_bits: int, table_bits: int, accept_bits: int) -> None:

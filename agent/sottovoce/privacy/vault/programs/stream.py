@@ -2,9 +2,9 @@
 
 The release at window t is Σ_j c_j x_{t-j} + noise, where x_k is the clipped total of window k and c is the first column
 of a Toeplitz square root of the prefix sum, truncated to a band (Henzinger, Upadhyay & Upadhyay 2023; Choquette-Choo et
-al. 2023). Each window contributes to as many releases as the band is wide. Together, they amount to a single Gaussian
-release of the window, so the window is charged once, when it is first released. This holds even if later windows depend
-on earlier releases (Denisov et al. 2022, Theorem 2.1).
+al. 2023). The number of releases to which a window contributes equals the band's width. Together, these releases amount
+to a single Gaussian release of the window, so the window is charged once, when it is first released. This holds even if
+later windows depend on earlier releases (Denisov et al. 2022, Theorem 2.1).
 """
 
 from collections.abc import Iterator
