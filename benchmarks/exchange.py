@@ -139,12 +139,12 @@ def print_costs(mixing: str, period: float, run: tuple[Totals, Totals], floor: C
     print(f"  {cycles} cycles and {messages} messages in total")
     if wall > 2 * period:  # otherwise, the period determines the wall time
         print_row("wall time per cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
-    print_row("CPU per agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
+    print_row("CPU per agent per cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
     print_row("bytes per message", loopback, payload, "payload")
     on_wire = (end.loopback - start.loopback) / cycles
-    print_row("bytes per agent and cycle", on_wire, payload * messages / cycles, "payload")
+    print_row("bytes per agent per cycle", on_wire, payload * messages / cycles, "payload")
     print_row(
-        "written per agent and cycle",
+        "written per agent per cycle",
         (end.written - start.written) / cycles,
         payload * messages / cycles,
         "payload",

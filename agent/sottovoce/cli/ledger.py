@@ -39,7 +39,7 @@ def verify(
 ) -> None:
     """Verify a ledger, or an exported certificate offline: signature, hash chain and totals."""
     if (certificate is None) == (state is None):
-        raise UsageError("specify either a certificate to verify or the --state directory of a ledger, but not both")
+        raise UsageError("specify either a certificate to verify or a ledger's --state directory, not both")
     if state is not None:
         facts = _ledger_facts(state)
         _check_owner(state, facts["owner"])

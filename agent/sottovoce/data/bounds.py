@@ -35,7 +35,7 @@ def check_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin: s
         widths = highest - lowest
     if not np.isfinite(widths).all() or (widths < 0).any():
         raise DataError(
-            f"{origin}: bounds must be finite, and each low bound must not exceed its high bound. Correct them."
+            f"{origin}: bounds must be finite, and no lower bound may exceed its upper bound. Correct the bounds."
         )
     return lowest, highest
 

@@ -94,7 +94,7 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
             if cells:
                 yield reader.line_num, cells
     except csv.Error:
-        raise DataError(f"{path}: line {reader.line_num} is not valid CSV. Check its quotes.") from None
+        raise DataError(f"{path}: line {reader.line_num} is not valid CSV; check the quotation marks") from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
 

@@ -50,7 +50,8 @@ def _load_energies(path: Path) -> NDArray[np.integer]:
     wh = arrays["wh"]
     if wh.ndim != 2 or wh.dtype.kind != "i" or not wh.shape[1] or wh.shape[1] % HALF_HOURS:
         raise DataError(
-            f"{path}: wh must contain whole days of {HALF_HOURS} half hours in Wh, with one row of integers per meter."
+            f"{path}: wh must contain whole days, each of {HALF_HOURS} half hours in Wh, with one row of integers per "
+            "meter."
         )
     return wh
 

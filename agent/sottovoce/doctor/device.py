@@ -150,7 +150,7 @@ def _remaining_budget(budget: Budget, spending: Spending) -> Finding:
 
 
 def records(subject: Subject) -> Iterator[Finding]:
-    """Check that an agent can start with `data.source`, and that only this user can read it."""
+    """Check that an agent can load `data.source`, and that no other user can read it."""
     if subject.config is None:
         return
     data = subject.config.data

@@ -60,7 +60,7 @@ class Authority(Protocol):
         ...
 
     def with_changes(self, changes: Sequence[KeyChange]) -> "Authority":
-        """Return the authority that results from these changes of the fleet's keys.
+        """Return the authority that results from these changes to the fleet's keys.
 
         Raises:
             IdentityError: if the changes do not follow from this authority's keys.

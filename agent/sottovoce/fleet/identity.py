@@ -245,13 +245,13 @@ def _fleet_in_certificate(certificate: x509.Certificate, source: Path) -> str:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except UNREADABLE as error:
         raise IdentityError(
-            f"{source} does not identify a device; have the CA issue it with the names in the request"
+            f"{source} does not identify a device; have the CA reissue it with the names from the request"
         ) from error
     for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
         if (fleet := fleet_in_uri(uri)) is not None:
             return fleet
     raise IdentityError(
-        f"{source} does not contain a device SPIFFE id; have the CA issue it with the names in the request"
+        f"{source} does not contain a device SPIFFE id; have the CA reissue it with the names from the request"
     )
 
 

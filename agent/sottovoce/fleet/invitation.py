@@ -142,12 +142,12 @@ class UsedBundle(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A single-use invitation, short enough to type or to scan.
+    """A single-use invitation, short enough to type or scan.
 
     Attributes:
         address: host:port of the enroller.
         secret: 16 bytes that only the enroller and the invited device know.
-        fingerprint: the first 16 bytes of the SHA-256 digest of the enroller's TLS certificate in DER.
+        fingerprint: the first 16 bytes of the SHA-256 digest of the enroller's DER-encoded TLS certificate.
     """
 
     address: str

@@ -67,7 +67,9 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
     new_certificate = decode_certificate(pem, source)
     subject = identity.authority.verify(new_certificate, now or datetime.now(UTC), source)
     if subject.node_id != identity.node_id or new_certificate.public_key() != current.public_key():
-        raise IdentityError(f"{source} does not belong to this device ({identity.node_id}); create a new request here")
+        raise IdentityError(
+            f"{source} does not belong to this device ({identity.node_id}); create a new request on this device"
+        )
     if new_certificate.not_valid_after_utc - current.not_valid_after_utc < timedelta(0):
         raise IdentityError(f"{source} expires before the current certificate; create a new request")
     replace(path, pem)

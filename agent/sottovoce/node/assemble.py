@@ -161,9 +161,7 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
         revocations=revocations,
         tasks=tasks,
         roll_call=RollCall(messenger, tasks),
-        sampling=_make_peer_sampling(
-            config, trust, transport, counters, boots, incarnation, multi_transport.transports
-        ),
+        sampling=_make_peer_sampler(config, trust, transport, counters, boots, incarnation, multi_transport.transports),
     )
     static_peers = peers if config.membership.sampling == "static" else []
     agent = Agent(
@@ -293,7 +291,7 @@ def _seal_envelope(
     )
 
 
-def _make_peer_sampling(
+def _make_peer_sampler(
     config: AgentConfig,
     trust: Trust,
     transport: Transport,

@@ -149,7 +149,7 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
                 raise
             if time.monotonic() - started_at > _RECOVERED_AFTER_SECONDS:
                 backoff.reset()
-            pause, disk_error = backoff.next_pause(fault), unrecoverable_disk_error(config.agent.state)
+            pause, disk_error = backoff.next_delay(fault), unrecoverable_disk_error(config.agent.state)
             if disk_error is not None:
                 pause = STUCK_SECONDS
             try:

@@ -177,7 +177,7 @@ class FaultBackoff:
         """Return to the shortest pause, because the fault has passed."""
         self._pause = 0.0
 
-    def next_pause(self, fault: Fault) -> float:
+    def next_delay(self, fault: Fault) -> float:
         """Log a fault, and return the pause before the next attempt, in seconds."""
         kind, reason = fault.kind, fault.reason
         if fault.needs_a_person:

@@ -19,7 +19,7 @@ _MAX_REMEMBERED = 4096
 S = TypeVar("S", bound=Signed)
 
 
-def _revokes_none(node: str) -> bool:
+def _is_never_revoked(node: str) -> bool:
     return False
 
 
@@ -117,7 +117,7 @@ class FleetProvenance:
         self,
         identity: Identity,
         task: bytes = b"",
-        is_revoked: Callable[[str], bool] = _revokes_none,
+        is_revoked: Callable[[str], bool] = _is_never_revoked,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._task, self._is_revoked, self._clock = task, is_revoked, clock

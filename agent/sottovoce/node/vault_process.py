@@ -53,8 +53,8 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
     hide_memory()
     if not forbid_network():
         _log.warning(
-            "network-not-forbidden this machine's system calls are unknown, so the vault cannot block network "
-            "access itself; configure the service manager to block it"
+            "network-not-forbidden this machine's system call numbers are unknown, so the vault cannot block its own "
+            "network access; configure the service manager to block it"
         )
     backoff, directory = FaultBackoff(_MAX_PAUSE_SECONDS), config.vault.directory
     while True:
@@ -69,7 +69,7 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
                 raise
             if time.monotonic() - started_at > _RECOVERED_AFTER_SECONDS:
                 backoff.reset()
-            pause = backoff.next_pause(fault)
+            pause = backoff.next_delay(fault)
             disk_error = None if directory is None else unrecoverable_disk_error(directory)
             if disk_error is not None:
                 pause = STUCK_SECONDS

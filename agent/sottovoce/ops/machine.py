@@ -38,7 +38,7 @@ def measure_machine(directory: Path) -> ProcessMeasurements:
 
 
 def resident_bytes() -> int:
-    """Return the current resident memory from /proc; on systems without /proc, return the peak so far."""
+    """Return the resident set size from /proc; on systems without /proc, return the peak so far."""
     statm = _PROC / "self" / "statm"
     if statm.exists():
         return int(statm.read_text().split()[1]) * _PAGE_BYTES
@@ -46,12 +46,12 @@ def resident_bytes() -> int:
 
 
 def written_bytes() -> int:
-    """Return the bytes that this process has written to disks since its start; 0 if the system does not count them."""
+    """Return how many bytes this process has written to disk since it started; 0 if the system does not count them."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_oublock * _BLOCK_BYTES
 
 
 def memory_limit_bytes(proc: Path = _PROC, groups: Path = _CGROUPS) -> int | None:
-    """Return the lowest memory limit of this process's version 2 control groups and the machine; None without /proc."""
+    """Return the lowest memory limit of the machine and this process's control groups (v2); None without /proc."""
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
         total = int((proc / "meminfo").read_text().split()[1]) * 1024

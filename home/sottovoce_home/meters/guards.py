@@ -56,7 +56,7 @@ class FreshnessGuard:
         """
         if retained and (measured is None or now - measured > self._longest_gap):
             raise MessageRefused(
-                "retained", "the message retained by the broker may be old; the next message will be current"
+                "retained", "the broker's retained message may be out of date; the next message will be current"
             )
         if measured is None:
             return

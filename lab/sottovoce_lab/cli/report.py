@@ -42,7 +42,7 @@ def run_report(
 
     path = out or (run.with_suffix(".html") if run is not None else Path(f"{(state or Path()).absolute().name}.html"))
     if run is not None and path.absolute() == run.absolute():
-        raise UsageError(f"--out {path}: this file is the report itself; choose another file")
+        raise UsageError(f"--out {path}: this would overwrite the report itself; choose another file")
     check_writable("--out", path)
     plotter = Plotter(pyplot())
     if run is not None:

@@ -73,7 +73,7 @@ class Shape:
             if value < minimum:
                 raise UsageError(f"--{name} {value}: choose {minimum} or more")
         if not 0 < self.epsilon <= 100:
-            raise UsageError(f"--epsilon {self.epsilon:g}: choose more than 0 and at most 100")
+            raise UsageError(f"--epsilon {self.epsilon:g}: must be greater than 0 and at most 100")
 
     @property
     def simulated_size(self) -> tuple[int, int]:

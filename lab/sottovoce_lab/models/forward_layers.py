@@ -251,7 +251,7 @@ def _window(node: Node, point: Point, kernel: list[int]) -> Table:
     pads = [*node.attributes.get("pads", [0] * 2 * axes)]
     if node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or pads[:axes] != pads[axes:]:
         raise node.refusal(
-            "the operator pads one side more than the other", "pad both sides equally, with explicit numbers"
+            "the operator pads one side more than the other", "use symmetric padding, given as explicit numbers"
         )
     if any(number != 1 for number in node.attributes.get("dilations", ())):
         raise node.refusal("dilated windows are not supported")

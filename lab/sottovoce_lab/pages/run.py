@@ -189,7 +189,7 @@ def _resources(report: RunReport) -> list[Markup]:
                     "sent",
                     f"{traffic.wire_bytes / _MIB:,.2f} MiB, of which payload {traffic.payload_bytes / _MIB:,.2f} MiB",
                 ),
-                ("per agent and cycle", f"{traffic.wire_bytes_per_agent_cycle / 1024:,.2f} KiB"),
+                ("per agent per cycle", f"{traffic.wire_bytes_per_agent_cycle / 1024:,.2f} KiB"),
                 ("memory per agent", memory),
                 (
                     "processor time per agent",

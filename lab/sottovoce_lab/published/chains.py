@@ -52,7 +52,7 @@ class PublishedChainTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
+            raise InternalError("the vault for chains was created without a kernel: this is a bug; please report it")
         check_no_promise(self.learner, ledger.budget)
         steps = ChainSteps(kernel, self.sizes, self.batch)
         enrolled = enrol_records(
@@ -100,7 +100,7 @@ class QChainTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context. One controller decides for all binary models together, using the vault's randomness."""
         if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
+            raise InternalError("the vault for chains was created without a kernel: this is a bug; please report it")
         check_no_promise(self.learner, ledger.budget)
         enrolled = enrol_records(
             unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1)

@@ -179,11 +179,11 @@ class TargetStep:
 
     Attributes:
         transitions: int64[b], the sampled transitions, numbered from 0 in the order of observation.
-        targets: y, float64[b]: r_j if no state followed, otherwise r_j + g max_a Q̂(s_(j+1), a), where
+        targets: y, float64[b]: r_j if there is no next state, otherwise r_j + g max_a Q̂(s_(j+1), a), where
             Q̂ is the target network.
         predictions: Q(s_j, a_j) before the step, float64[b].
         loss: the mean of (y_j - Q(s_j, a_j))².
-        copied: whether the network was copied to the target network after this step.
+        copied: whether the online network was copied to the target network after this step.
     """
 
     transitions: NDArray[np.int64]

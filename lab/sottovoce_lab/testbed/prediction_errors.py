@@ -29,7 +29,7 @@ class PredictionMeter:
     Args:
         model: the model whose parameters are measured.
         test: records that no agent holds.
-        target: describes the records' last column, the number to predict; None if it is not declared.
+        target: description of the last column, which is the number to predict; None if it is not declared.
         training: all agents' records, to which the exact solution is fitted.
         seed: seed for the sample of agents and records to measure while a large fleet runs.
     """

@@ -114,7 +114,7 @@ def test_gzip_is_read_and_corruption_refused(tmp_path: Path) -> None:
         ("y,x\n0,1\n1,2\n", "label=y&delimiter=ab", "delimiter must be one character"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=5", "bounds=5 is not LOW:HIGH"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=5:x", "bounds=5:x is not LOW:HIGH"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:1", "bounds must be finite, and each low bound must not exceed"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:1", "bounds must be finite, and no lower bound may exceed"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=0:inf", "bounds must be finite"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=0:nan", "bounds must be finite"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=-1e308:1e308", "bounds must be finite"),

@@ -106,7 +106,7 @@ def test_groups_are_numbered_and_not_part_of_the_records(archive: Path) -> None:
         ({"X": X, "y": Y, "classes": np.array(0)}, "`classes` must be a single integer of at least 2"),
         ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds` must have one row of low"),
         ({"X": X, "y": Y, "bounds": np.array([["a"] * 6] * 2)}, "bounds must be a low and a high number"),
-        ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "each low bound must not exceed"),
+        ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "no lower bound may exceed"),
         ({"X": X, "y": Y, "windows": np.arange(3)}, "windows must be one integer per record"),
         ({"X": X, "y": Y, "windows": np.arange(4.0)}, "windows must be one integer per record"),
         ({"X": X, "y": Y, "windows": np.array([0, 1, -1, 2])}, "a window number is out of range"),

@@ -13,7 +13,7 @@ from sottovoce_lab.library.advice import Shape, advise, compute_separations, gen
         ({"agents": 1}, "--agents 1: choose 2 or more"),
         ({"features": 0}, "--features 0: choose 1 or more"),
         ({"classes": 1}, "--classes 1: choose 2 or more"),
-        ({"epsilon": 0.0}, "--epsilon 0: choose more than 0"),
+        ({"epsilon": 0.0}, "--epsilon 0: must be greater than 0"),
     ],
 )
 def test_an_invalid_shape_is_refused(own: dict[str, float], words: str) -> None:

@@ -164,7 +164,7 @@ def _encode(revocations: RevocationList) -> revocation_pb2.RevocationList:
 
 def _decode(message: revocation_pb2.RevocationList) -> RevocationList:
     if len(message.node_ids) % _ID_BYTES:
-        raise MessageRefused("revocations", "the node ids in a revocation list do not have 20 bytes each")
+        raise MessageRefused("revocations", "the node ids in a revocation list are not all 20 bytes long")
     packed = [message.node_ids[offset : offset + _ID_BYTES] for offset in range(0, len(message.node_ids), _ID_BYTES)]
     ids = tuple(base64.b32encode(raw_id).decode("ascii").lower() for raw_id in packed)
     try:

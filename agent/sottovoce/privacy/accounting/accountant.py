@@ -86,7 +86,7 @@ def _delta(counts: Counts, epsilon: float) -> float:
 
 
 def _log_moments(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return ln E[e^θL] for the sum of the losses, for each θ in ORDERS."""
+    """Return ln E[e^(θL)] for each θ in ORDERS, where L is the sum of the losses."""
     total = np.zeros(len(ORDERS))
     for pair, count in counts:
         total += count * outline(pair).logs

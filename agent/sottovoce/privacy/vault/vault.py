@@ -74,7 +74,7 @@ class VaultContext:
     def __post_init__(self) -> None:
         """Raise InternalError if a vault with real noise has an observer."""
         if self.observer is not None and not self.noise.simulated:
-            raise InternalError("a vault with real noise must not have an observer: this is a bug; please report it")
+            raise InternalError("a vault with real noise was given an observer: this is a bug; please report it")
 
 
 class Vault:

@@ -74,7 +74,7 @@ class Dishonesty:
             MessageRefused: if the sender did not sign the accusation, or is not currently in the fleet.
         """
         if statement.owner != sender:
-            raise MessageRefused("cell", "a device sent another device's statement")
+            raise MessageRefused("cell", "the statement was signed by a device other than its sender")
         doubt = decode_body(statement, Accusation)
         self._provenance.admit(statement)
         if doubt.accused not in state.peers or doubt.accused == sender:

@@ -50,7 +50,7 @@ def verify_body(provenance: Provenance, roster: Roster, owner: str, statement: S
         MessageRefused: if the member did not sign the statement.
     """
     if statement.owner != owner or owner not in roster.owners:
-        raise MessageRefused("cell", "a device sent another device's statement")
+        raise MessageRefused("cell", "the statement was signed by a device other than its sender")
     credential = roster.statements[roster.owners.index(owner)].credential
     provenance.verify(replace(statement, credential=credential))
     return decode_body(statement, kind)

@@ -134,7 +134,7 @@ class Knowledge:
             MessageRefused: if the device did not sign it, or is not currently in the fleet.
         """
         if known.statement.owner != sender:
-            raise MessageRefused("cell", "a device sent another device's statement")
+            raise MessageRefused("cell", "the statement was signed by a device other than its sender")
         self.decode_numerator(known.numerator)
         body = decode_body(known.statement, ResultCommitment)
         if body.numerator != sha256(known.numerator).digest():

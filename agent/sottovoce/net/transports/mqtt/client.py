@@ -127,12 +127,12 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         max_inflight_messages=_INFLIGHT,
         tls_context=None if broker.tls is None else broker.tls(),
     )
-    _limit_broker(client)
-    _watch_only_open_sockets(client)
+    _limit_incoming_data(client)
+    _skip_closed_sockets(client)
     return client
 
 
-def _watch_only_open_sockets(client: Client) -> None:
+def _skip_closed_sockets(client: Client) -> None:
     """Register a socket with the event loop only if it is still open.
 
     aiomqtt registers the file descriptor in the loop's next iteration. By then, the connection may be closed and the
@@ -156,7 +156,7 @@ def _watch_only_open_sockets(client: Client) -> None:
     client._client.on_socket_register_write = register
 
 
-def _limit_broker(client: Client) -> None:
+def _limit_incoming_data(client: Client) -> None:
     """Make the client disconnect from a broker that sends too much or does not read.
 
     By default, paho accepts packets of 256 MiB, stores QoS 2 messages until they are released, and queues any number of
