@@ -208,7 +208,7 @@ def test_callers_other_than_the_agent_are_turned_away(scene: Scene) -> None:
     """Even root is refused, although root needs no socket; another device's agent on the same machine certainly is."""
     code = (
         "import sys, socket\n"
-        "from sottovoce.privacy.vault import protocol\n"
+        "from sottovoce.privacy.rpc import protocol\n"
         "connection = socket.socket(socket.AF_UNIX)\n"
         "connection.connect(sys.argv[1])\n"
         "print(protocol.decode_reply(protocol.receive(connection, 2**20, 20)))\n"
