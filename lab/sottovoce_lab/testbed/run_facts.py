@@ -52,7 +52,7 @@ def plan_warnings(plan: Plan) -> list[str]:
     checks = (
         shared_record_warnings,
         contamination_warnings,
-        unpaid_value_warnings,
+        uncharged_value_warnings,
         ineffective_key_warnings,
         dishonesty_warnings,
         hint_warnings,
@@ -109,7 +109,7 @@ def ineffective_key_warnings(plan: Plan) -> list[str]:
     return [f"{'.'.join(key)} has no effect: {reason}" for key, reason in ineffective if key[0] != "transport"]
 
 
-def unpaid_value_warnings(plan: Plan) -> list[str]:
+def uncharged_value_warnings(plan: Plan) -> list[str]:
     """Return warnings about values that the harness computed from all records without charging any ledger."""
     warnings = []
     if plan.gradient_bound is not None:

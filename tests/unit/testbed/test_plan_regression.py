@@ -9,7 +9,7 @@ from sottovoce.errors import ConfigError
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
-from sottovoce_lab.testbed.run_facts import shared_record_warnings, unpaid_value_warnings
+from sottovoce_lab.testbed.run_facts import shared_record_warnings, uncharged_value_warnings
 
 from tests.support.loads import meters_file
 
@@ -33,7 +33,7 @@ def test_each_agent_gets_one_meter_and_days_are_held_out(tmp_path: Path) -> None
     assert result.target is not None
     assert len(result.target.baselines["persistence"]) == len(result.test)
     assert [word for word in shared_record_warnings(result) if "reading" in word] == []
-    assert any("mae_least_squares" in word for word in unpaid_value_warnings(result))
+    assert any("mae_least_squares" in word for word in uncharged_value_warnings(result))
 
 
 def test_a_record_is_not_a_reading_and_the_report_says_so(tmp_path: Path) -> None:
