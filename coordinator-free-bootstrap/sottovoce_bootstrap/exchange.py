@@ -50,7 +50,7 @@ class Exchange:
         if not 1 <= len(self.entries) <= MAX_ENTRIES:
             raise MessageRefused("entries", f"an exchange does not have 1 to {MAX_ENTRIES} entries")
         if len({entry.record.node_id for entry in self.entries}) < len(self.entries):
-            raise MessageRefused("entries", "an exchange has several entries for one device")
+            raise MessageRefused("entries", "an exchange has more than one entry for the same device")
 
     @property
     def sender(self) -> PeerRecord:

@@ -150,7 +150,11 @@ def test_a_trace_shows_models_and_records(data: str, tmp_path: Path) -> None:
             "the paper's variant has only one perturbation",
         ),
         (("--set", "learner.capacity=0"), 3, "learner.capacity"),
-        (("--model", "pegasos", "--set", "learner.mixing=push-sum"), 3, "only ridge can be fitted from sums"),
+        (
+            ("--model", "pegasos", "--set", "learner.mixing=push-sum"),
+            3,
+            "only ridge regression can be fitted from sums",
+        ),
         (("--set", "data.transform=nonsense"), 4, "no transform step 'nonsense'"),
         (("--epsilon", "600"), 5, "600"),
     ],

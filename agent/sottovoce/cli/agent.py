@@ -22,7 +22,7 @@ app.command("tasks")(tasks)
 app.add_typer(task, name="task")
 
 Config = Annotated[Path | None, typer.Option("--config", help="The agent's configuration file.")]
-State = Annotated[Path | None, typer.Option("--state", help="The agent's state directory, instead of --config.")]
+State = Annotated[Path | None, typer.Option("--state", help="The agent's state directory; use instead of --config.")]
 
 
 @app.command()

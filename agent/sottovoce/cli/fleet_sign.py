@@ -93,7 +93,7 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
     try:
         revocations = revoke(directory, open_fleet(directory), node_ids)
     except MessageRefused as error:
-        raise UsageError(f"{error}; use ids as printed by `sottovoce fleet show`") from error
+        raise UsageError(f"{error}; use ids exactly as printed by `sottovoce fleet show`") from error
     if out is not None:
         write_new({out: encode_list(revocations)})
     file = out or directory / NAME

@@ -22,7 +22,9 @@ def run_top(
     directory: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DIRECTORY]", help="With --testbed: its directory.", show_default="your most recent testbed"
+            metavar="[DIRECTORY]",
+            help="The testbed's directory, with --testbed.",
+            show_default="your most recent testbed",
         ),
     ] = None,
     config: Annotated[
@@ -30,7 +32,7 @@ def run_top(
         typer.Option(help="The agent's configuration file.", show_default=f"{INSTALLED}, if it exists", readable=False),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="The agent's state directory, instead of --config.", readable=False)
+        Path | None, typer.Option(help="The agent's state directory; use instead of --config.", readable=False)
     ] = None,
     testbed: Annotated[bool, typer.Option("--testbed", help="Watch all agents of a running testbed.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1, max=3600)] = 1.0,

@@ -217,7 +217,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
                 f"{key}.id", f"missing: {meter.format} messages may come from other meters too; set this meter's number"
             )
         if meter_format.id is None and meter.id is not None:
-            raise invalid_key(f"{key}.id", f"{meter.format} messages do not identify their meter; remove this key")
+            raise invalid_key(f"{key}.id", f"{meter.format} messages do not contain a meter id; remove this key")
         if self.longest_gap(meter) > self.window:
             raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s; choose at most that")
         if meter.time_zone is not None and (meter_format.time is None or meter_format.time_format != "iso8601"):

@@ -78,7 +78,7 @@ def parse_bounds(text: str, features: int, origin: str) -> Bounds:
     if len(ranges) != features:
         raise DataError(
             f"{origin}: bounds={text} does not contain one range for each of the {features} features. "
-            "For example, write bounds=0:100*54,1:20000 for 55."
+            "For 55 features, for example, write bounds=0:100*54,1:20000."
         )
     lows, highs = zip(*ranges, strict=True)
     return check_bounds(np.array(lows), np.array(highs), features, origin)

@@ -117,7 +117,7 @@ def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> int | None:
         return len(declared)
     if declared.size != 1 or declared.dtype.kind not in "iu" or declared.item() < 1:
         raise DataError(
-            f"{origin}: `classes` must be a single integer of at least 2, the class names, or 1 for a regression."
+            f"{origin}: `classes` must be an integer of at least 2, a list of class names, or 1 for a regression."
         )
     return int(declared.item())
 

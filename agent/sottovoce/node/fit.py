@@ -55,7 +55,7 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
     shapes = {(record.perturbation.features, record.perturbation.classes) for record in records}
     if len(shapes) > 1:
         raise DataError(
-            "the published records differ in their features or classes; do not mix records from different fleets"
+            "the published records have different features or classes; do not mix records from different fleets"
         )
     ((features, classes),) = shapes
     groups = _group_by_perturbation(records)

@@ -178,7 +178,9 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
         if any(max(len(entry.ints), len(entry.floats)) > _MAX_ATTRIBUTE_VALUES for entry in node.attribute):
             raise ConfigError(f"{file}: an attribute of {operator} has too many values; export the model again")
         if any(entry.ref_attr_name for entry in node.attribute):
-            raise ConfigError(f"{file}: {operator} refers to attributes of a missing function: export it again")
+            raise ConfigError(
+                f"{file}: {operator} refers to attributes of a function that is missing in the file; export the model again"
+            )
         if not defs.has(node.op_type, max_inclusive_version=opset):
             raise ConfigError(
                 f"{file}: {operator} is not known in operator set version {opset}: export the model with opset 21"

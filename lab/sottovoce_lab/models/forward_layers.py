@@ -97,7 +97,8 @@ def pool_reader(kind: str) -> Callable[[Node], Point]:
         padded = any(node.attributes.get("pads", ()))
         if kind == "average-pool" and padded and not node.attributes.get("count_include_pad", 0):
             raise node.refusal(
-                "the operator leaves the padding out of the average", "set count_include_pad=True, or use no padding"
+                "the operator leaves the padding out of the average",
+                "set count_include_pad=True, or remove the padding",
             )
         return _append_layer(point, (point.shape[0], *size), {"kind": kind, **table})
 

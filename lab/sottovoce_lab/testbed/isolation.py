@@ -240,7 +240,7 @@ class _Fork:
     """A forked agent. See AgentProcess.
 
     Attributes:
-        code: the agent's exit code; None until the agent has ended.
+        code: the agent's exit code; None while it is running.
     """
 
     def __init__(self, server: ForkStarter, input_end: int) -> None:

@@ -79,7 +79,7 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER.replace("dsmr-reader", "dsmr"), "unknown format; choose one of dsmr-reader, glow"),
         (METER.replace("dsmr-reader", "glow"), "missing device"),
         (METER + 'names = { device = "x" }', "device is not a placeholder; dsmr-reader requires none"),
-        (METER + 'id = "1"', "do not identify their meter"),
+        (METER + 'id = "1"', "do not contain a meter id"),
         (
             METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }',
             "messages may come from other meters too",

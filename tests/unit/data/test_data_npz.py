@@ -103,7 +103,7 @@ def test_groups_are_numbered_and_not_part_of_the_records(archive: Path) -> None:
         ({"X": X, "y": Y, "classes": np.array([3, 3])}, "`classes` must be a single integer"),
         ({"X": X, "y": Y, "classes": np.array(["one"])}, "the class names"),
         ({"X": X, "y": Y, "classes": np.array(3.0)}, "`classes` must be a single integer"),
-        ({"X": X, "y": Y, "classes": np.array(0)}, "`classes` must be a single integer of at least 2"),
+        ({"X": X, "y": Y, "classes": np.array(0)}, "`classes` must be an integer of at least 2"),
         ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds` must have one row of low"),
         ({"X": X, "y": Y, "bounds": np.array([["a"] * 6] * 2)}, "bounds must be a low and a high number"),
         ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "no lower bound may exceed"),

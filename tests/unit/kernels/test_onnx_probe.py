@@ -90,7 +90,7 @@ def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monke
 
 def test_a_hanging_runtime_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", "exec sleep 60", monkeypatch)
-    with pytest.raises(ConfigError, match=r"did not finish a call within 0\.2 s"):
+    with pytest.raises(ConfigError, match=r"did not finish within 0\.2 s"):
         probe_graph(load_graph(graph()), deadline=0.2)
 
 

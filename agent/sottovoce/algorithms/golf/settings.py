@@ -73,7 +73,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         if self.fidelity == "paper" or self.chosen_model != "ridge":
             raise invalid_key(
                 "mixing",
-                'only ridge can be fitted from sums; set mixing = "records", or remove learner.model',
+                'only ridge regression can be fitted from sums; set mixing = "records", or remove learner.model',
             )
 
     @property

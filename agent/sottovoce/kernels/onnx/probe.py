@@ -71,7 +71,7 @@ def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
     try:
         process = subprocess.run(command, input=graph.model, capture_output=True, timeout=deadline, check=False)
     except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"{prefix} did not finish a call within {deadline:g} s on this machine: {_REMEDY}") from error
+        raise ConfigError(f"{prefix} did not finish within {deadline:g} s on this machine: {_REMEDY}") from error
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
         raise ConfigError(f"{prefix} crashes on this machine ({name}): {_REMEDY}")

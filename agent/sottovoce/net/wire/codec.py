@@ -56,7 +56,7 @@ def encode(message: Message) -> tuple[str, bytes]:
         codec.check(message)
     except MessageRefused as error:
         raise InternalError(
-            f"this device encoded a message that every peer refuses ({error}): this is a bug; please report it"
+            f"this device encoded a message that every peer would refuse ({error}): this is a bug; please report it"
         ) from error
     return message.kind, codec.to_bytes(message)
 

@@ -36,12 +36,12 @@ _MAX_REMEMBERED = 256
 
 
 class RevocationGossip:
-    """One device's side of the gossip about its fleet's revocation list.
+    """A device's side of the revocation-list gossip.
 
     Args:
-        trust: trust that refuses revoked devices.
+        trust: the device's trust store, which refuses revoked devices.
         state: directory in which the list is stored.
-        messenger: connection to peers.
+        messenger: sends messages to peers.
         period: seconds between requests to peers, before jitter.
 
     Raises:

@@ -77,7 +77,7 @@ class CellContext:
         try:
             question = decode_question(query.payload)
             if query.learner != self.learner:
-                raise MessageRefused("cell", "this vault takes part in a different learner's sums")
+                raise MessageRefused("cell", "this vault is configured for a different learner's sums")
             answer = self._dispatch(question)
         except MessageRefused as refusal:
             return Refused(query.id, "query", str(refusal))
