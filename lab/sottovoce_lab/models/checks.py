@@ -179,7 +179,8 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
             raise ConfigError(f"{file}: an attribute of {operator} has too many values; export the model again")
         if any(entry.ref_attr_name for entry in node.attribute):
             raise ConfigError(
-                f"{file}: {operator} refers to attributes of a function that is missing in the file; export the model again"
+                f"{file}: {operator} refers to attributes of a function that is missing in the file; export the model "
+                "again"
             )
         if not defs.has(node.op_type, max_inclusive_version=opset):
             raise ConfigError(
