@@ -212,7 +212,7 @@ class LedgerHeadGossip:
         await self.handle_answer(peer.id, head, await messenger.transport.deliver(peer, raw, messenger.timeout))
 
     async def make_request(self, peer: str) -> tuple[SignedHead, bytes]:
-        """Return the current head, and the encoded request that sends it to a peer and asks for the head that it knows."""
+        """Return the current head, and an encoded request with this head that asks a peer for the head it knows."""
         head = self.head
         known = await self._run_on_disk(lambda: self._head_store.get_head(peer))
         return head, encode_heads(Heads(head, known))
