@@ -114,7 +114,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
     statement, left = document["statement"], document["left"]
     lines = [
         f"learner       {document['learner']}",
-        f"status        {statement['status']}: {statement['reason']}",
+        f"status        {statement['status']}: {statement['reason'].removeprefix('refuted: ')}",
         f"promise       {document['promise']}",
         f"unit          {document['unit']}",
         *(f"one person    {describe_person_promise(promise, statement['unit'])}" for promise in document["person"]),

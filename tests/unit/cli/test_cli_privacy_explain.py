@@ -35,6 +35,11 @@ def test_every_learner_is_explained(learner: str, status: str, delta: float) -> 
     assert "None" not in words
 
 
+def test_a_refuted_variant_s_status_is_stated_once() -> None:
+    words = run_here("privacy", "explain", "--learner", "adad2p", "--fidelity", "paper").out
+    assert "status        refuted: the noise scale depends on the record" in words
+
+
 def test_units_are_explained() -> None:
     result = explain("--learner", "clipd2p", "--unit", "window")
     assert "new data only" in result["renews"]
