@@ -23,7 +23,7 @@ from sottovoce_lab.testbed.plan import Plan, plan
 
 SEEDS = 3
 _DEVICES_ALONE = 4  # how many devices per seed are simulated alone
-_LOWEST_PRIORITY = 19  # niceness
+_NICENESS = 10  # lower priority than the fleet, but not so low that other programs stop the simulations entirely
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def start_comparisons(planned: Plan) -> Iterator[Callable[[], list[Comparison]]]
     """Start simulations of a run's variants, and provide a function that waits for their accuracies.
 
     The variants are a single device with the same ε, secure sums with shared noise, and no noise. If the
-    run is not a classification, the list of results is empty. The simulations have the lowest priority, so the run
+    run is not a classification, the list of results is empty. The simulations have a low priority, so the run
     itself can take place at the same time.
 
     Args:
@@ -92,21 +92,21 @@ _Variant = Callable[[Options], _Outcome]
 
 @contextmanager
 def _processes(maximum: int) -> Iterator[Pool]:
-    """Provide processes with the lowest priority, up to one per processor, which are killed at the end.
+    """Provide processes with a low priority, up to one per processor, which are killed at the end.
 
     The processes inherit a handler that ignores Ctrl-C, so Ctrl-C interrupts only the caller.
     """
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        pool = multiprocessing.get_context("spawn").Pool(min(maximum, AT_ONCE), _start_process)
+        pool = multiprocessing.get_context("spawn").Pool(min(maximum, AT_ONCE), _start_process, (_NICENESS,))
     finally:
         signal.signal(signal.SIGINT, handler)
     with pool:
         yield pool
 
 
-def _start_process() -> None:
-    os.nice(_LOWEST_PRIORITY)
+def _start_process(niceness: int) -> None:
+    os.nice(niceness)
     end_with_parent()
 
 

@@ -2,9 +2,16 @@
 
 from typing import Any
 
+import pytest
 from sottovoce_lab.library.comparisons import SEEDS, Comparison, start_comparisons
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import build_run_spec
+
+
+@pytest.fixture(autouse=True)
+def _normal_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other tests, processes with a low priority would take minutes."""
+    monkeypatch.setattr("sottovoce_lab.library.comparisons._NICENESS", 0)
 
 
 def make_plan(**arguments: Any) -> Plan:
