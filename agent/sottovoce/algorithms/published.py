@@ -1,12 +1,11 @@
 """Terms of the variants exactly as in the papers, which the package sottovoce-lab contains."""
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import cast
 
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.plugins.lab import INSTALL, PACKAGE
+from sottovoce.plugins.lab import INSTALL, PACKAGE, is_installed
 from sottovoce.privacy.terms import Terms
 
 
@@ -21,7 +20,7 @@ def published_terms(family: str, config: AgentConfig, *arguments: int) -> Terms:
     Raises:
         ConfigError: if the lab is not installed.
     """
-    if find_spec(PACKAGE) is None:
+    if not is_installed():
         raise ConfigError(
             f'learner.fidelity: the "paper" variant of {config.learner.name} has no proved guarantee and is part of '
             f"the package sottovoce-lab for workstations, which is not installed here; remove the key, or run {INSTALL}"

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import typer
 
 from sottovoce.errors import UsageError
-from sottovoce.plugins.lab import INSTALL, PACKAGE
+from sottovoce.plugins.lab import INSTALL, PACKAGE, is_installed
 
 
 def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") -> None:
@@ -20,7 +19,7 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
         panel: heading in the help text.
         group: parent command, if any.
     """
-    if find_spec(PACKAGE) is not None:
+    if is_installed():
         module = import_module(f"{PACKAGE}.cli.{group}_{name}" if group else f"{PACKAGE}.cli.{name}")
         app.command(name, rich_help_panel=panel)(getattr(module, f"run_{name}"))
         return
@@ -39,7 +38,7 @@ def load_module(module: str, command: str) -> Any:
     Raises:
         UsageError: if the lab is not installed.
     """
-    if find_spec(PACKAGE) is None:
+    if not is_installed():
         raise _not_installed_error(command)
     return import_module(f"{PACKAGE}.{module}")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.fleet import Trust
 from sottovoce.net.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_receipt, unseal
+from sottovoce.net.wire.ledger_head import MAX_SQLITE_INTEGER
 from sottovoce.net.wire.revocation import REVOCATIONS
 from sottovoce.node.collaborators import Gossip
 from sottovoce.node.fleet_tasks import FLEET_TASK
@@ -19,8 +20,6 @@ from sottovoce.ops import Counters
 
 Handler = Callable[[str, bytes], Awaitable[bytes]]
 """Answers a message, given its sender and payload; raises MessageRefused."""
-
-_MAX_SQLITE_INTEGER = 2**63 - 1  # the largest integer that SQLite can store
 
 
 class Reception:
@@ -120,9 +119,9 @@ class Reception:
         envelope = unseal(raw, fleet=identity.fleet, recipient=identity.node_id)
         if envelope.sender != sender:
             raise MessageRefused("sender", f"{sender} sent a message signed by {envelope.sender}")
-        if envelope.heads is not None and envelope.payload_type in {*self._handlers, REVOCATIONS}:
+        if envelope.heads is not None and envelope.payload_type in (*self._handlers, REVOCATIONS):
             raise MessageRefused("malformed", "only a share may include ledger heads, but this message is not a share")
-        if max(envelope.incarnation, envelope.sequence) > _MAX_SQLITE_INTEGER:
+        if max(envelope.incarnation, envelope.sequence) > MAX_SQLITE_INTEGER:
             raise MessageRefused("range", "the message's incarnation or sequence number is too large")
         return envelope
 

@@ -19,7 +19,9 @@ from sottovoce.net.wire.v1 import ledger_head_pb2
 LEDGER_HEAD = "ledger-head/1"
 MARK_BYTES = 32
 LIFE_BYTES = 16
-_MAX_SQLITE_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
+MAX_SQLITE_INTEGER = 2**63 - 1
+"""The largest integer that SQLite stores."""
+
 _MAX_BYTES = 1024  # well above the size of two heads
 _DOMAIN = b"sottovoce/ledger-head/v1"
 
@@ -52,7 +54,7 @@ class SignedHead:
         lengths = [len(part) for part in (self.owner_key, self.mark, self.life, self.signature)]
         if lengths != [PUBLIC_KEY_BYTES, MARK_BYTES, LIFE_BYTES, SIGNATURE_BYTES]:
             raise MessageRefused("head", "a ledger head's key, mark, life or signature has the wrong length")
-        if not 0 <= self.released <= self.charges <= _MAX_SQLITE_INTEGER:
+        if not 0 <= self.released <= self.charges <= MAX_SQLITE_INTEGER:
             raise MessageRefused(
                 "head", "a ledger head reports more releases than charges, or a number that is out of range"
             )

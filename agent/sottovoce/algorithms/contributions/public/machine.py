@@ -100,8 +100,7 @@ class Mixer:
         max_steps: the largest number of steps taken by any device in the fleet.
         dishonest: the share of devices that the robust mean leaves out, at most a quarter; 0 selects the bounded mean.
         reach: the length of the longest typical step, as for pairwise mixing; infinity if gradients are not clipped.
-        stride: the number of steps between signed contributions; each replaces its predecessor, so one is not
-            needed after every step.
+        stride: the number of steps between signed contributions, each of which replaces its predecessor.
 
     Attributes:
         rank: the rank of this device.
