@@ -36,6 +36,10 @@ $(STAMP): .ci/setup locks/dev.txt pyproject.toml lab/pyproject.toml
 test: setup  ## run every test and enforce the coverage threshold
 	@.ci/test
 
+.PHONY: hooks
+hooks: setup  ## make git check the format, lint, types, imports and words of each commit
+	$(BIN)/pre-commit install
+
 .PHONY: soak
 soak: setup  ## run the long tests, with dozens of processes
 	$(BIN)/python -m pytest -m soak -s tests
@@ -65,7 +69,7 @@ audit: setup  ## audit every learner as shipped, into docs/explanation/audit.md;
 	@$(BIN)/python -m tests.audit
 
 .PHONY: check
-check: check-format check-lint check-types check-imports check-generated check-docs check-site  ## run every check except the tests
+check: check-format check-lint check-words check-types check-imports check-generated check-docs check-site  ## run every check except the tests
 
 .PHONY: bench
 bench: setup  ## run every benchmark against a floor measured in the same run; quick, without limits: make bench SMOKE=--smoke
@@ -131,6 +135,11 @@ check-format: setup  ## check that the code is formatted
 check-lint: setup  ## lint
 	@echo '--> lint'
 	@$(BIN)/ruff check
+
+.PHONY: check-words
+check-words: setup  ## check that pages, messages and docstrings are in plain English
+	@echo '--> words'
+	@$(BIN)/python .ci/plain_words.py
 
 .PHONY: check-types
 check-types: setup  ## check types in strict mode
