@@ -18,8 +18,7 @@ from sottovoce.data import Records, width
 from sottovoce.errors import ConfigError, PrivacyError
 from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.privacy.api import Status
-from sottovoce.privacy.terms import Terms, build
-from sottovoce.privacy.terms.streams import StreamTerms
+from sottovoce.privacy.terms import build
 from sottovoce.privacy.vault import Ledger, SeededNoise
 
 FEATURES, CLASSES = 3, 2
@@ -81,19 +80,11 @@ class Case:
         """Return the configuration of the case, with changed keys of [learner], `expected_records` or `transform`."""
         return _config(self, tuple(sorted(changed.items())))
 
-    def terms(self) -> Terms | None:
-        """Return the terms that the vault is built with; None for those of the configuration."""
-        if dict(self.learner)["name"] != "stream":
-            return None
-        return StreamTerms(FEATURES, 1.0, 4, WINDOWS)
-
 
 @lru_cache(maxsize=4096)
 def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
     changes = dict(changed)
     learner = {**dict(case.learner), **{key: value for key, value in changes.items() if key not in _DATA_KEYS}}
-    if learner["name"] == "stream":
-        learner = {"name": "clipd2p"}
     if learner["name"] == "pdsl":
         learner = {"shapley": "cosine", **learner}
     noise = learner.pop("noise", None)
@@ -104,8 +95,6 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
         data["transform"] = changes["transform"]
     if case.unit != "record":  # so that windows can also arrive one by one
         data["windows"] = list(WINDOWS)
-    if dict(case.learner)["name"] == "stream":
-        data["transform"] = "none"
     settings = {
         "agent": {"state": "."},
         "data": data,
@@ -137,8 +126,6 @@ def cases() -> Iterator[Case]:
             learner_options.append({"noise": "cell"})
         for learner, unit, neighbouring in itertools.product(learner_options, UNITS, RELATIONS):
             yield Case(tuple(sorted({"name": name, **learner}.items())), unit, neighbouring)
-    for neighbouring in RELATIONS:
-        yield Case((("name", "stream"),), "window", neighbouring)
 
 
 @lru_cache(maxsize=1)
@@ -151,11 +138,10 @@ def _status(case: Case) -> Status | None:
     try:
         config = case.config()
         family = build_family(config)
-        terms = case.terms() or family.terms
         columns = width(config.data.transform, FEATURES)
         ledger = Ledger.in_memory("no-device", required_budget(config))
         empty = Records(np.empty((0, columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-        vault = build(records=empty, kernel=family.kernel, terms=terms, ledger=ledger, noise=SeededNoise(0))
+        vault = build(records=empty, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))
     except (ConfigError, PrivacyError):
         return None
     return vault.statement.status

@@ -12,7 +12,6 @@ from sottovoce.privacy.terms.chains import ChainTerms
 from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
 from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.terms.records import RecordTerms
-from sottovoce.privacy.terms.streams import StreamTerms
 from sottovoce.privacy.terms.walks import WalkTerms
 
 from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
@@ -64,7 +63,7 @@ def make_arrivals_gradual(case: Case, seed: int, lives: list[Life]) -> list[Life
 
     The device's clock is occasionally set back or ahead, or unavailable.
     """
-    if case.unit == "record" or case.terms() is not None or seed % 2:
+    if case.unit == "record" or seed % 2:
         return lives
     rng, now = random.Random(seed + 2**32), WINDOWS[0] - 1
     for life in lives:
@@ -178,14 +177,15 @@ def _draw_queries(
     case: Case, changed: dict[str, Any], record_count: int, rng: random.Random
 ) -> list[tuple[Query, str | None]]:
     """Draw queries for slots in any order, some twice, at arbitrary points."""
-    terms: Any = case.terms() or build_family(case.config(**changed)).terms
-    size, kind, slots = _query_space(case, changed, terms, record_count)
+    family = build_family(case.config(**changed))
+    terms: Any = family.terms
+    size, kind, slots = _query_space(terms, family.model.size, record_count)
     queries = []
     chosen_slots = [rng.choice(slots) for _ in range(rng.choice((1, 2, 4, 7)))]
     if getattr(terms, "cell", None) is not None:  # a round of a secure sum is never requested again
         first = rng.randrange(2**30)
         chosen_slots = [first + index for index in range(len(chosen_slots))]
-    for slot in slots if isinstance(terms, StreamTerms) and rng.random() < 0.5 else chosen_slots:
+    for slot in chosen_slots:
         point = np.array([rng.choice((0.0, 1.0, 30.0)) * rng.gauss(0, 1) for _ in range(size)])
         if isinstance(terms, NormalisedTerms):
             point = np.append(point * rng.choice((0.0, 1.0)), rng.choice((0.05, 0.5, 7.0)))
@@ -195,10 +195,8 @@ def _draw_queries(
     return queries
 
 
-def _query_space(case: Case, changed: dict[str, Any], terms: Any, record_count: int) -> tuple[int, str, list[int]]:
+def _query_space(terms: Any, size: int, record_count: int) -> tuple[int, str, list[int]]:
     """Return the number of coordinates of a point, the kind of query, and the slots worth requesting."""
-    family = build_family(case.config(**changed))
-    size = family.model.size
     match terms:
         case GradientTerms():
             blocks = terms.of // terms.batch if terms.sampling == "blocks" else 1
@@ -219,6 +217,4 @@ def _query_space(case: Case, changed: dict[str, Any], terms: Any, record_count: 
             return 0, "mean", [0, 1]
         case CellGradientTerms():
             return size, "gradient", [0, 1, 2]
-        case StreamTerms():
-            return 0, "total", list(range(WINDOWS[0] - 1, WINDOWS[1] + 2))
     raise NotImplementedError(f"no queries are known for {type(terms).__name__}: add them to this function")

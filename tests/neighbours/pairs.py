@@ -70,7 +70,9 @@ def play(case: Case, seed: int) -> float:
             one, other = (world.ask(query, crash, over) for world in worlds)
             largest = max(largest, compare(one, other))
     _require(worlds[0].charges() == worlds[1].charges(), "the ledgers hold different charges")
-    return max(largest, check_totals(*worlds), check_totals(*worlds[::-1]))
+    check_totals(*worlds)
+    check_totals(*worlds[::-1])
+    return largest
 
 
 def _start_both(worlds: tuple[World, World], life: Life, config: Any, case: Case) -> bool:
@@ -78,7 +80,7 @@ def _start_both(worlds: tuple[World, World], life: Life, config: Any, case: Case
     failed = []
     for world, rows in zip(worlds, life.sides, strict=True):
         try:
-            world.start(config, rows, case.terms(), follows=life.over is not None)
+            world.start(config, rows, follows=life.over is not None)
         except (DataError, PrivacyError) as error:
             failed.append(str(error))
     _require(len(failed) != 1 and len(set(failed)) <= 1, "one world starts and the other does not")
@@ -105,8 +107,8 @@ def compare(one: Seen, other: Seen) -> float:
         assert one.exact is not None
         assert other.exact is not None
         _require(one.exact.shape == other.exact.shape, "releases of different sizes")
-        difference = share_of_charge(one.charged, one.exact - other.exact, one)
-        _require(difference <= 1 or bool(one.shared), f"a release moves by {difference:.6g} of what it is charged for")
+        difference = share_of_charge(one.charged, one.exact - other.exact)
+        _require(difference <= 1, f"a release moves by {difference:.6g} of what it is charged for")
     if difference:
         _require(
             _is_paid_for(one, other), f"a release moves by {difference:.6g} and the differing unit was not charged"
@@ -114,7 +116,7 @@ def compare(one: Seen, other: Seen) -> float:
     return difference
 
 
-def share_of_charge(event: Event, difference: Any, answer: Seen) -> float:
+def share_of_charge(event: Event, difference: Any) -> float:
     """Return the share of its charge by which a release moved; above 1 if and only if it moved too far."""
     squared = sum(int(number) ** 2 for number in difference)
     match event:
@@ -134,14 +136,10 @@ def share_of_charge(event: Event, difference: Any, answer: Seen) -> float:
     return math.sqrt(share) if share <= 1 else share
 
 
-def check_totals(one: World, other: World) -> float:
-    """Check that a unit's releases moved by no more than its ledger states, and that this is within the statement.
-
-    Returns:
-        the share of the ledger's figure that they moved by, if one charge pays for several releases; else 0.
-    """
+def check_totals(one: World, other: World) -> None:
+    """Check that a unit's releases moved by no more than its ledger states, and that this is within the statement."""
     if one.statement is None:
-        return 0.0
+        return
     assert one.ledger is not None
     assert one.statement.epsilon is not None
     units: frozenset[int] = frozenset().union(*(answer.units for answer in (*one.history, *other.history)))
@@ -177,8 +175,6 @@ def check_totals(one: World, other: World) -> float:
     _require(pure <= Fraction(one.statement.epsilon), "a record's releases cost more than its budget")
     seen_epsilon = gaussian_epsilon(math.sqrt(all_moved) * (1 - 1e-9), one.ledger.budget.delta)
     _require(seen_epsilon <= one.statement.epsilon, "the difference exceeds the statement")
-    shared = any(answer.shared for answer in one.history)
-    return math.sqrt(all_moved / paid) if shared and paid else 0.0
 
 
 def event_mu(event: Event) -> Fraction:
@@ -251,12 +247,12 @@ def _check_noise_and_batch(answer: Seen) -> None:
 
 
 def _is_paid_for(one: Seen, other: Seen) -> bool:
-    """Check whether the differing unit was charged for this release, now or by an earlier charge that pays for it."""
-    events = [event for event in (one.charged, *one.shared) if event is not None]
+    """Check whether the differing unit was charged for this release."""
+    assert one.charged is not None
     units = one.units | other.units
     if not units:  # every release covers all units, or the single unit that is the device
-        return any(event.units == EVERY for event in events)
-    return any(_affects(event, units) for event in events)
+        return one.charged.units == EVERY
+    return _affects(one.charged, units)
 
 
 def _affects(event: Event, units: Any) -> bool:

@@ -27,7 +27,7 @@ from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaus
 from sottovoce.privacy.mechanisms.samplers.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.privacy.mechanisms.samplers.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.privacy.secure_sum.statements import Statement
-from sottovoce.privacy.terms import Terms, build
+from sottovoce.privacy.terms import build
 from sottovoce.privacy.vault import GrowingRecords, Ledger, SeededNoise
 from sottovoce.privacy.vault.cell_context import CellContext
 from sottovoce.privacy.vault.programs.program import Plan
@@ -65,7 +65,6 @@ class Seen:
         record: for a record mechanism, its input row.
         laws: for each draw of noise, its law, its parameter, and the number of values.
         charged: the ledger's charge for this query.
-        shared: charges of earlier queries that pay for this query too.
         units: the numbers of the differing records in the vault.
         words: for a random batch, the random word that decided about each record, in the file's order.
         drawn: records that the release was computed from, in the file's order.
@@ -77,7 +76,6 @@ class Seen:
     record: tuple[bytes, ...] = ()
     laws: list[tuple[str, int, int]] = field(default_factory=list)
     charged: Event | None = None
-    shared: list[Event] = field(default_factory=list)
     units: frozenset[int] = frozenset()
     plan: Plan[Any] | None = None
     words: list[tuple[bytes, int]] = field(default_factory=list)
@@ -124,7 +122,7 @@ class World:
     over: int | None = None
     enrolled: tuple[list[bytes], list[bool]] | None = None
 
-    def start(self, config: AgentConfig, rows: list[Row], terms: Terms | None = None, *, follows: bool = False) -> None:
+    def start(self, config: AgentConfig, rows: list[Row], *, follows: bool = False) -> None:
         """Build the vault as the product does, over these rows; if records are followed, over the arrived ones."""
         family = build_family(config)
         features = np.array([row.features for row in rows], dtype=np.float64).reshape(len(rows), config.data.features)
@@ -138,7 +136,7 @@ class World:
         self.vault = build(
             records=records,
             kernel=family.kernel,
-            terms=terms or family.terms,
+            terms=family.terms,
             ledger=self.ledger,
             noise=self.noise,
             verify_signature=None if config.cell is None else _accept_any_statement,
@@ -194,9 +192,6 @@ class World:
         self.seen.charged, self.seen.words = self.ledger.charged_event(query.id), self.noise.given
         if self.vault._cell is not None and len(self.charges()) > before:
             self.seen.charged = parse_event(self.charges()[-1][1])
-        if self.seen.plan is not None:
-            earlier = [self.ledger.charged_event(id_) for id_ in self.seen.plan.shared]
-            self.seen.shared = [event for event in earlier if event is not None]
         if self.units is not None:
             self.seen.units = frozenset(
                 int(unit) for unit, differs in zip(self.units, self.differing, strict=True) if differs

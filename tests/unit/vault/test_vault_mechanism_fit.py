@@ -23,7 +23,6 @@ from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
 from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian
 from sottovoce.privacy.mechanisms.pure_sum import PureSum
 from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
-from sottovoce.privacy.mechanisms.stream_sum import StreamSum
 from sottovoce.privacy.perturbation import LabelledPrivUnit, PrivUnit, scheme
 from sottovoce.privacy.vault import OperatingSystemNoise
 
@@ -87,11 +86,6 @@ def gaussian() -> None:
 def point() -> None:
     """Test the ends of chains."""
     fits_gaussian(BoundedPoint(DRAWS, -10, 4, SIGMA).apply(np.zeros(DRAWS), OperatingSystemNoise()), SIGMA)
-
-
-def stream() -> None:
-    """Test window totals."""
-    fits_gaussian(StreamSum(DRAWS, -10, (1,), 0, 4, 4, SIGMA).apply(iter([]), OperatingSystemNoise()), SIGMA)
 
 
 def laplace_sum() -> None:
@@ -166,7 +160,6 @@ FITS: dict[str, Callable[[], None]] = {
     "DiscreteGaussian": gaussian,
     "BoundedPoint": point,
     "CellMechanism": cell,
-    "StreamSum": stream,
     "PureSum copies": laplace_sum,
     "PureSum joint": k_norm,
     "RecordMechanism laplace": laplace_record,

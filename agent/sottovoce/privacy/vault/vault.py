@@ -18,7 +18,7 @@ from sottovoce.concurrency import BackgroundThread, ThreadPool
 from sottovoce.data import Records
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.privacy.accounting.events import Event, equal_except_units, with_units
-from sottovoce.privacy.accounting.units import EVERY, Units, overlap, union
+from sottovoce.privacy.accounting.units import EVERY, Units, overlap
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
 from sottovoce.privacy.ledger.budget import Spending, StoredRelease
 from sottovoce.privacy.ledger.chain import LedgerPosition
@@ -323,18 +323,13 @@ class Vault:
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
         """Return the positions of exactly those records from which a release is computed, or None for all records.
 
-        These are the records of the units that `event` charged and the plan still covers, and of the units whose
-        earlier charges also pay for this release. If the plan samples, the result is a random sample of these records.
+        These are the records of the units that `event` charged and the plan still covers. If the plan samples, the
+        result is a random sample of these records.
         """
-        earlier = [self._context.ledger.charged_event(query) for query in plan.shared]
-        paid_units = [
-            charged.units for charged in earlier if charged is not None and equal_except_units(charged, event)
-        ]
-        if (units := overlap(event.units, plan.event.units)) is not None:
-            paid_units.append(units)
-        if plan.sampling is None and paid_units == [EVERY]:
+        units = overlap(event.units, plan.event.units)
+        if plan.sampling is None and units == EVERY:
             return None
-        positions = find_positions(records, union(*paid_units) if paid_units else None)
+        positions = find_positions(records, units)
         if plan.sampling is None:
             return positions
         return positions[plan.sampling.draw(len(positions), self._context.noise)]

@@ -18,7 +18,6 @@ from sottovoce_lab.auditor.targets.normalised import NormalisedSums
 from sottovoce_lab.auditor.targets.records import CLASSES, FEATURES, PublishedRecords
 from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
 from sottovoce_lab.auditor.targets.shipped import shipped_learner
-from sottovoce_lab.auditor.targets.streams import Streams
 from sottovoce_lab.auditor.targets.sums import GaussianSums, mechanism_terms
 from sottovoce_lab.auditor.targets.walks import VisitSums
 
@@ -60,7 +59,6 @@ MECHANISMS: dict[str, SubjectFactory] = {
     "privunit": _records("privunit"),
     "krr-privunit": _records("krr-privunit"),
     "k-norm": lambda epsilon, delta: VisitSums("joint", Budget(epsilon, delta, "record", "replace-one")),
-    "stream": lambda epsilon, delta: Streams(Budget(epsilon, delta, "window", "add-remove")),
     "chain": lambda epsilon, delta: Chains(Budget(epsilon, delta, "record", "replace-one")),
     "cell-sum": _cell,
     "adad2p": ScaledNoiseSums,

@@ -19,13 +19,11 @@ class Plan(Generic[Raw]):
     Attributes:
         event: the charge, and the units that pay it.
         mechanism: bound and noise of the release.
-        shared: ids of earlier queries; units that these queries have charged are not charged again for this release.
         sampling: how the records to read are sampled from those that were paid for; None to read all of them.
     """
 
     event: Event
     mechanism: Mechanism[Raw]
-    shared: tuple[bytes, ...] = ()
     sampling: Sampling | None = None
 
 
