@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.data.feed import Windows, read_windows
-from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, forecast_dataset, lag_features
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, forecast_table, lag_features
 from sottovoce.errors import DataError
 from sottovoce.node.control import decode_parameters
 
@@ -75,8 +75,8 @@ class Predictor:
         until = today * HALF_HOURS * _SECONDS // windows.seconds - windows.first
         wh = windows.wh[[windows.meters.index(str(self._meter))], : max(0, until)]
         origin = str(self._store)
-        records = forecast_dataset(wh, windows.first, windows.seconds, name="home", origin=origin, share=0.0).records
-        return group_by_day(records)
+        table = forecast_table(wh, windows.first, windows.seconds, name="home", origin=origin, share=0.0)
+        return group_by_day(table.dataset().records)
 
 
 def _preceding_energies(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:

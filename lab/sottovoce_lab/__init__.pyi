@@ -2,6 +2,9 @@ from sottovoce_lab.api import (
     Audit as Audit,
 )
 from sottovoce_lab.api import (
+    DataWarning as DataWarning,
+)
+from sottovoce_lab.api import (
     Finding as Finding,
 )
 from sottovoce_lab.api import (

@@ -3,10 +3,11 @@
 from sottovoce_lab.auditor import Audit, Finding, audit
 from sottovoce_lab.library.estimators import FleetClassifier, FleetRegressor, PrivacyWarning
 from sottovoce_lab.library.runs import Run, Runs
-from sottovoce_lab.library.simulation import simulate
+from sottovoce_lab.library.simulation import DataWarning, simulate
 
 __all__ = [
     "Audit",
+    "DataWarning",
     "Finding",
     "FleetClassifier",
     "FleetRegressor",

@@ -221,10 +221,11 @@ def test_a_transport_or_data_kind_with_a_builtin_name_ends_no_usual_command(tmp_
 _KIND = """
 from dataclasses import replace
 import numpy as np
-from sottovoce.data import DataSet, Records
+from sottovoce.data import Table
 from sottovoce.data.spec import DataKind
 def load():
-    return DataSet("odd", Records(np.zeros((60, 2)), np.arange(60) % 2), 2, {bounds}, None)
+    rows = np.zeros((60, 2)), np.arange(60) % 2
+    return Table(name="odd", rows=rows, classes=2, bounds={bounds}, origin="data kind odd")
 KIND = DataKind("odd", load, has_path=False, {fields})
 """
 
@@ -234,7 +235,7 @@ KIND = DataKind("odd", load, has_path=False, {fields})
     [
         ("(np.full(2, np.nan), np.ones(2))", "", "data kind odd: bounds must be finite", 4),
         ("(np.zeros(3), np.ones(3))", "", "data kind odd: bounds must be a low and a high number for each of the 2", 4),
-        ("7", "", "checking its DataSet failed", 9),
+        ("7", "", "checking its Table failed", 9),
         (
             "None",
             "seconds=float('nan')",

@@ -14,7 +14,7 @@ from sottovoce_lab.templates import templates
 
 from tests.support.devices import new_device
 from tests.support.fleets import new_fleet
-from tests.support.plugins import example, run
+from tests.support.plugins import example, install, run
 from tests.support.processes import SOTTOVOCE
 
 PACKAGES = ("algorithm", "dataset", "mechanism", "source", "transport")
@@ -31,6 +31,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
     built = run(home, *pip, "--target", home / "site", *(home / f"my-{kind}" for kind in PACKAGES))
     assert built.returncode == 0, built.stderr
+    written = run(home / "site", sys.executable, home / "my-dataset" / "my_dataset.py", "points.txt", 300)
+    assert written.returncode == 0, written.stderr
     return home
 
 
@@ -72,7 +74,7 @@ def test_the_page_shows_the_learner_template(packages: Path) -> None:
     "words",
     [
         ("--learner", "my-algorithm"),
-        ("--data", "my-dataset#records=300"),
+        ("--data", "my-dataset:points.txt"),
         (
             *("--learner", "golf", "--data", "breast-cancer", "--epsilon", 8),
             *("--set", "learner.perturbation=my-mechanism", "--set", "privacy.allow_unproved=true"),
@@ -91,12 +93,27 @@ def test_it_runs_with_real_processes(packages: Path, words: tuple[object, ...]) 
 
 
 def test_a_mechanism_and_a_data_kind_run_under_the_virtual_clock(packages: Path) -> None:
-    keys = ("engine=events", "data=my-dataset#records=300", "agents=3", "cycles=8", "epsilon=8")
+    keys = ("engine=events", "data=my-dataset:points.txt", "agents=3", "cycles=8", "epsilon=8")
     own = ("learner.perturbation=my-mechanism", "privacy.allow_unproved=true")
     chosen = [word for key in (*keys, *own) for word in ("--set", key)]
     completed = run(packages / "site", SOTTOVOCE, "run", "golf", *chosen, "--json")
     assert completed.returncode == 0, completed.stderr
     assert json.loads(completed.stdout)["privacy"]["status"] == "as-published"
+
+
+def test_a_loader_that_standardises_the_whole_file_is_not_proved(packages: Path, tmp_path: Path) -> None:
+    """Each row then changes every record, as in most notebooks."""
+    code = (packages / "my-dataset" / "my_dataset.py").read_text(encoding="utf-8")
+    standardised = "    features = (features - features.mean(0)) / features.std(0)\n    return Table("
+    code = code.replace("    return Table(", standardised)
+    install(tmp_path, "my_dataset", code, "sottovoce.datasets", "my-dataset = my_dataset:KIND")
+    assert run(tmp_path, sys.executable, tmp_path / "my_dataset.py", "points.txt", 300).returncode == 0
+    keys = ("agents=3", "cycles=5", "data.source=my-dataset:points.txt")
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", *(word for key in keys for word in ("--set", key)))
+    assert completed.returncode == 0, completed.stderr
+    assert "not proved" in completed.stdout + completed.stderr
+    checked = run(tmp_path, SOTTOVOCE, "plugins", "--check")
+    assert (checked.returncode, "changes the record of another row" in checked.stdout) == (9, True)
 
 
 def test_another_package_s_mechanism_guarantees_nothing(packages: Path) -> None:

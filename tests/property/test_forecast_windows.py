@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import DataSet, Records
-from sottovoce.data.forecast import HALF_HOURS, LAGS, forecast_dataset
+from sottovoce.data.forecast import HALF_HOURS, LAGS, forecast_table
 from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.mechanisms.clipped_sum import exact_sum
@@ -23,7 +23,7 @@ readings = st.integers(-1, 40_000)
 
 
 def prepare_records(wh: NDArray[np.int16] | NDArray[np.int64]) -> DataSet:
-    return forecast_dataset(wh, FIRST, 1800, name="homes", origin="test", share=0.0)
+    return forecast_table(wh, FIRST, 1800, name="homes", origin="test", share=0.0).dataset()
 
 
 def group_by_window(records: Records) -> dict[int, bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
-from sottovoce.data.forecast import energy_kwh, forecast_dataset
+from sottovoce.data.forecast import energy_kwh, forecast_table
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import TaskRefused
 from sottovoce.fleet import create_fleet
@@ -372,7 +372,7 @@ class Year:
 
 def _by_day(wh: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
     """The records of one home, float64[n, 10], by day, counted from the first day."""
-    records = forecast_dataset(wh[np.newaxis], 0, HALF_HOUR, name="year", origin="year", share=0.0).records
+    records = forecast_table(wh[np.newaxis], 0, HALF_HOUR, name="year", origin="year", share=0.0).dataset().records
     return group_by_day(records)
 
 

@@ -17,7 +17,7 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
     from sottovoce.config import load
     from sottovoce.errors import IdentityError, SottovoceError
     from sottovoce.node.preconditions import check_state
-    from sottovoce.node.start_checks import find_mismatches, find_problems
+    from sottovoce.node.start_checks import find_notes, find_problems
     from sottovoce.privacy.vault import check_ledger_exists
 
     settings = load(path)
@@ -33,8 +33,11 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
             errors.append(error)
     if errors:
         raise type(errors[0])("\n".join(str(error) for error in errors))
-    for mismatch, remedy in find_mismatches(settings):
-        typer.echo(f"sottovoce: warning: {mismatch}: {remedy}", err=True)
+    notes, summary = find_notes(settings)
+    for problem, remedy in notes:
+        typer.echo(f"sottovoce: warning: {problem}: {remedy}", err=True)
+    if summary:
+        typer.echo(f"{settings.data.source}: {summary}", err=True)
     try:
         check_state(settings.agent.state)
     except IdentityError as error:

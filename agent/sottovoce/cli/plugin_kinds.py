@@ -5,7 +5,7 @@ from collections.abc import Container
 from sottovoce.config.transport import OWN as TRANSPORTS
 from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.data.spec import KINDS as DATA_KINDS
-from sottovoce.data.spec import DataKind
+from sottovoce.data.spec import DataKind, unproved_reason
 from sottovoce.errors import PluginError
 from sottovoce.learning.registry import Algorithm, loaded_algorithms
 from sottovoce.net.transports.plugin import TransportPlugin
@@ -43,11 +43,22 @@ def all_plugins() -> list[Plugin]:
 
 
 def find_problem(plugin: Plugin) -> str | None:
-    """Return the error that a plug-in's name or its import causes; None if there is no error."""
+    """Return the error that a plug-in's name or its import causes, or how a data kind breaks the rule for its records.
+
+    Returns:
+        None if there is no error.
+    """
     expected_type, built_in = _BUILT_IN[plugin.kind]
     try:
         find(plugin.kind, plugin.name, built_in)
-        load(plugin, expected_type)
+        loaded = load(plugin, expected_type)
+        if isinstance(loaded, DataKind) and loaded.write is not None:
+            return unproved_reason(plugin.name) or None
     except PluginError as error:
         return str(error)
     return None
+
+
+def find_caveat(plugin: Plugin) -> str | None:
+    """Return why runs with a working plug-in are not proved; None if nothing about the plug-in speaks against it."""
+    return unproved_reason(plugin.name) or None if plugin.kind == DATA_KIND else None

@@ -13,7 +13,7 @@ def run_plugins(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int | None:
     """List the plug-ins that other packages provide. Imports them only with --check."""
-    from sottovoce.cli.plugin_kinds import all_plugins, find_problem
+    from sottovoce.cli.plugin_kinds import all_plugins, find_caveat, find_problem
 
     plugins = all_plugins()
     results = {plugin: find_problem(plugin) for plugin in plugins} if check else {}
@@ -36,6 +36,8 @@ def run_plugins(
         width = max(len(plugin.kind) for plugin in plugins), max(len(plugin.name) for plugin in plugins)
         for plugin in plugins:
             problem = problems.get(plugin)
-            state = "" if not check else "  works" if problem is None else f"  {problem}"
+            caveat = find_caveat(plugin) if check and problem is None else None
+            works = "  works" + (f"; not proved: {caveat}" if caveat else "")
+            state = "" if not check else works if problem is None else f"  {problem}"
             typer.echo(f"{plugin.kind:{width[0]}}  {plugin.name:{width[1]}}  {plugin.package}{state}")
     return ExitCode.PLUGIN if problems else None

@@ -228,9 +228,10 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key(
                 f"{key}.time_zone", f"this system has no time zone {meter.time_zone}; use, for example, Europe/Berlin"
             )
-        if meter.name in [f"{net_meter.name}{EXPORT}" for net_meter in self.meters if net_meter.net]:
+        if meter.name.endswith(EXPORT):
             raise invalid_key(
-                f"{key}.name", "this name is reserved for the energy that a net meter exports; choose another name"
+                f"{key}.name",
+                f"names that end in {EXPORT} are reserved for the energy that a net meter exports; choose another name",
             )
         if meter.replay and meter_format.time is None:
             raise invalid_key(f"{key}.replay", f"{meter.format} messages contain no measurement times; remove this key")

@@ -19,6 +19,7 @@ from sottovoce.config.sections import (
     VaultSection,
 )
 from sottovoce.config.transport import TransportSection
+from sottovoce.days import EXPORT
 from sottovoce.learning.model_names import REGRESSION_MODEL, has_graph
 from sottovoce.learning.registry import ALGORITHMS, DEFAULT, loaded_algorithms
 from sottovoce.learning.settings import LearnerSettings
@@ -96,6 +97,13 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise invalid_key(
                 "learner.name", f"{reason}; {_regression_remedy()}; or average its days with learner average"
             )
+        options = data.source.partition("#")[2].split("&")
+        meter = next((option.removeprefix("meter=") for option in options if option.startswith("meter=")), None)
+        stored = [
+            name for meter in self.feed.meters for name in (meter.name, *([meter.name + EXPORT] if meter.net else []))
+        ]
+        if meter is not None and stored and meter not in stored:
+            raise invalid_key("data.source", f"feed.meters has no meter {meter}; choose one of {', '.join(stored)}")
         if algorithm.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS_PER_DAY, 2, "none"):
             raise invalid_key(
                 "data.features",

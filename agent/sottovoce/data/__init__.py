@@ -1,7 +1,7 @@
 """Record sources, and public transforms of records."""
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
-from sottovoce.data.dataset import DataSet, Target
+from sottovoce.data.dataset import DataSet, Declaration, Table, Target
 from sottovoce.data.records import Records, add_identities, check_records
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
@@ -12,7 +12,9 @@ __all__ = [
     "Bounds",
     "DataSet",
     "DataSpec",
+    "Declaration",
     "Records",
+    "Table",
     "Target",
     "TransformName",
     "add_identities",

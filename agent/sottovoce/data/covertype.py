@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.data.dataset import DataSet, assemble_dataset
+from sottovoce.data.dataset import Table
 from sottovoce.data.npz import load_arrays
 from sottovoce.errors import DataError
 
@@ -16,11 +16,11 @@ _RANGES = (  # ranges of the ten quantities, from forest maps and their units: m
 )
 
 
-def load_covertype(path: Path) -> DataSet:
+def load_covertype(path: Path) -> Table:
     """Load an npz file with `quant` integer[n,10], `wilderness` and `soil` codes, and the cover type `y`, 1 … 7.
 
     Returns:
-        A data set with 54 features, their public ranges, and 7 classes.
+        Rows with 54 features, their public ranges, and 7 classes.
 
     Raises:
         DataError: if the file cannot be read or has another format.
@@ -35,4 +35,4 @@ def load_covertype(path: Path) -> DataSet:
     ranges = np.array([*_RANGES, *[(0, 1)] * (_WILDERNESS + _SOILS)], dtype=np.float64)
     labels = cover.astype(np.int64) - 1
     bounds = (ranges[:, 0], ranges[:, 1])
-    return assemble_dataset("covertype", (features, labels), classes=7, bounds=bounds, origin=str(path))
+    return Table(name="covertype", rows=(features, labels), classes=7, bounds=bounds, origin=str(path))

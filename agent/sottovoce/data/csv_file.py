@@ -2,19 +2,18 @@
 
 import csv
 import io
-import math
 import re
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import parse_bounds
-from sottovoce.data.dataset import DataSet, assemble_dataset
+from sottovoce.data.dataset import Table, parse_number
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 from sottovoce.suggestions import suggest_name
@@ -23,34 +22,48 @@ from sottovoce.suggestions import suggest_name
 _RECORD_LIKE = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
 
 
+_UNNAMED = re.compile(r"(Unnamed: \d+)?")  # headings of the index that pandas writes by default
+
+
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """A file's format: the delimiter, whether line 1 contains column names, and the non-feature columns by option."""
+    """A file's format: the delimiter, whether line 1 contains column names, and the columns by option.
+
+    `label` and `group` are text. `target` is a number, which becomes the last column.
+    """
 
     delimiter: str
     header: bool
     columns: dict[str, str]
 
 
-_Table = tuple[NDArray[np.float64], dict[str, list[str]]]
-"""Features float64[n,d], and the text cells of each option's column."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """A file's rows: float64[n,d], the text cells of each option's column, line numbers, and the columns' names."""
+
+    values: NDArray[np.float64]
+    texts: dict[str, list[str]]
+    lines: "array[int]"
+    names: tuple[str, ...]
 
 
-def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load a text table. The file's distinct labels, sorted (as numbers if all are numbers), become 0 … classes-1.
+def load_csv(path: Path, options: Mapping[str, str]) -> Table:
+    """Read a text table.
 
     Args:
         path: path of the file, in UTF-8, compressed with gzip if its name ends in `.gz`.
-        options: `label` (a column name, or with `header=no` an index from 0, where -1 is the last column); `group`,
-            another non-feature column: records with equal values in it belong to the same group; `header=yes|no`;
-            `delimiter`, one character; `bounds`, see `parse_bounds`; `test`, a second file in the same format that
-            contains the official test split; its path is relative to the first file's directory.
+        options: `label` (a column name, or with `header=no` an index from 0, where -1 is the last column), or instead
+            `target`, the column of numbers to predict; `labels`, the class names in order, separated by commas, or
+            `classes`, their number if the labels are 0 … classes-1; `group`, another non-feature column: records with
+            equal values in it belong to the same group; `header=yes|no`; `delimiter`, one character; `bounds`, see
+            `parse_bounds`; `test`, a second file in the same format that contains the official test split; its path is
+            relative to the first file's directory.
 
     Returns:
-        The data set. Labels are numbered over both files.
+        The rows, in the file's order.
 
     Raises:
-        DataError: if the file cannot be read, an option is wrong, or a line is not a record. The message states the
+        DataError: if the file cannot be read, an option is wrong, or a line is not a row. The message states the
             line and column, counted from 1, but never the cell's content.
     """
     delimiter = options.get("delimiter", ",")
@@ -59,27 +72,70 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     header = options.get("header", "yes")
     if header not in ("yes", "no"):
         raise DataError(f"{path}: header={header} is neither yes nor no. Use header=no if line 1 is a record.")
-    columns = {name: options[name] for name in ("label", "group") if name in options}
+    if ("label" in options) == ("target" in options):
+        raise DataError(f"{path}: specify either label=COLUMN, for classes, or target=COLUMN, for values to predict.")
+    columns = {name: options[name] for name in ("label", "target", "group") if name in options}
     file_format = _Format(delimiter, header == "yes", columns)
-    features, texts = _read_table(path, file_format)
-    groups = _encode_labels(texts["group"]) if "group" in texts else None
-    bounds = parse_bounds(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
-    if "test" not in options:
-        train = (features, _encode_labels(texts["label"]))
-        return assemble_dataset(f"csv:{path.name}", train, bounds=bounds, groups=groups, origin=str(path))
-    test_features, test_texts = _read_table(path.parent / options["test"], file_format)
-    codes = _encode_labels(texts["label"] + test_texts["label"])
-    return assemble_dataset(
-        f"csv:{path.name}",
-        (features, codes[: len(features)]),
-        test=(test_features, codes[len(features) :]),
-        bounds=bounds,
-        groups=groups,
+    rows = _read_table(path, file_format)
+    test_path = path.parent / options["test"] if "test" in options else None
+    test = None if test_path is None else _read_table(test_path, file_format)
+    if test is not None and test.names != rows.names:
+        raise DataError(f"{test_path}: its columns are not those of {path}. Use the same heading in both files.")
+    classes, labels = _declared_classes(path, options)
+
+    def place(row: int, is_test: bool) -> str:
+        return f"line {(test if is_test and test is not None else rows).lines[row]}"
+
+    return Table(
+        name=f"csv:{path.name}",
+        rows=_arrays(rows),
+        test=None if test is None else _arrays(test),
+        columns=rows.names,
+        classes=classes,
+        labels=labels,
+        bounds=parse_bounds(options["bounds"], rows.values.shape[1], str(path)) if "bounds" in options else None,
+        spec_bounds=True,
+        groups=_group_numbers(rows.texts["group"]) if "group" in rows.texts else None,
         origin=str(path),
+        places=place,
     )
 
 
-def _read_table(path: Path, file_format: _Format) -> _Table:
+def _arrays(rows: _Rows) -> "tuple[NDArray[np.float64], NDArray[np.int64] | list[str]]":
+    """Return a file's values and labels; a target needs none."""
+    return rows.values, rows.texts.get("label", np.zeros(len(rows.values), dtype=np.int64))
+
+
+def _group_numbers(cells: list[str]) -> NDArray[np.int64]:
+    """Return the cells' ranks, as numbers if all are numbers. They may depend on all rows: agents never see groups."""
+    numbers = [number for number in map(parse_number, cells) if number is not None]
+    return np.unique(numbers if len(numbers) == len(cells) else cells, return_inverse=True)[1].astype(np.int64)
+
+
+def _declared_classes(path: Path, options: Mapping[str, str]) -> tuple[int | None, tuple[str, ...]]:
+    """Return the number and the names of the classes that the options declare, or None and no names."""
+    given = {"labels", "classes"} & options.keys()
+    if "target" in options and given:
+        raise DataError(
+            f"{path}: {' and '.join(sorted(given))} apply only to labels. Remove them, or use label=COLUMN."
+        )
+    if "target" in options:
+        return 1, ()
+    if len(given) == 2:
+        raise DataError(f"{path}: classes and labels are both set. Remove classes, which follows from the names.")
+    if "labels" in given:
+        names = tuple(name.strip() for name in options["labels"].split(","))
+        if len(names) < 2 or "" in names or len(set(names)) != len(names):
+            raise DataError(f"{path}: labels={options['labels']} must be at least two different names.")
+        return len(names), names
+    if "classes" in given:
+        if not re.fullmatch(r"[1-9]\d{0,4}", options["classes"]) or int(options["classes"]) < 2:
+            raise DataError(f"{path}: classes={options['classes']} must be an integer of at least 2.")
+        return int(options["classes"]), ()
+    return None, ()
+
+
+def _read_table(path: Path, file_format: _Format) -> _Rows:
     with (
         open_for_reading(path, "Specify a text file with one record per line.") as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
@@ -99,10 +155,14 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
         raise DataError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
 
 
-def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], file_format: _Format) -> _Table:
+def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], file_format: _Format) -> _Rows:
     first = next(lines, None)
-    if first is None:
-        raise DataError(f"{path} is empty. Specify a file with one record per line.")
+    if first is None and file_format.header:
+        raise DataError(f"{path} is empty. Specify a file whose line 1 contains the column names.")
+    if first is None:  # a device may have no records
+        return _Rows(
+            np.empty((0, 0)), {option: [] for option in file_format.columns if option != "target"}, array("q"), ()
+        )
     width = len(first[1])
     if width < 2:
         raise DataError(f"{path}: line {first[0]} has a single column. Set the delimiter, for example delimiter=;")
@@ -112,13 +172,23 @@ def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], file_format
         else _column_by_index(path, width, option, column)
         for option, column in file_format.columns.items()
     }
-    columns = [column for column in range(width) if column not in option_columns.values()]
+    target = option_columns.pop("target", None)
+    columns = [column for column in range(width) if column not in (*option_columns.values(), target)]
     if not columns:
         raise DataError(f"{path} has no feature column. Add one, or correct label and group.")
-    values, texts = array("d"), {option: list[str]() for option in option_columns}
+    columns += [] if target is None else [target]
+    names = tuple(first[1][column].strip() for column in columns) if file_format.header else ()
+    for column, name in zip(columns, names, strict=False):
+        if _UNNAMED.fullmatch(name):
+            raise DataError(
+                f"{path}: line 1 does not name column {column + 1}, which may be pandas' index. Write the file with "
+                "index=False, or name the column if it is a feature."
+            )
+    values, texts, numbers = array("d"), {option: list[str]() for option in option_columns}, array("q")
     for number, cells in lines if file_format.header else _prepend(first, lines):
         if len(cells) != width:
             raise DataError(f"{path}: line {number} has {len(cells)} columns instead of {width}. Repair the line.")
+        numbers.append(number)
         for option, column in option_columns.items():
             texts[option].append(cells[column].strip())
             if not texts[option][-1]:
@@ -126,16 +196,15 @@ def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], file_format
                     f"{path}: line {number} has an empty {option}. Fill in the value, or remove the record."
                 )
         for column in columns:
-            value = _parse_finite(cells[column])
+            value = parse_number(cells[column].strip())
             if value is None:
                 raise DataError(
                     f"{path}: line {number}, column {column + 1} is not a finite number. Repair the value or "
                     "remove the record" + ("; if it is a heading, remove header=no." if number == 1 else ".")
                 )
             values.append(value)
-    if not texts["label"]:
-        raise DataError(f"{path} has a heading but no records. Specify a file with one record per line.")
-    return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns)), texts
+    table = np.frombuffer(values) if values else np.empty(0)
+    return _Rows(table.reshape(-1, len(columns)), texts, numbers, names)
 
 
 def _prepend(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
@@ -166,18 +235,3 @@ def _column_by_index(path: Path, width: int, option: str, column: str) -> int:
             "or -1 for the last column."
         )
     return int(column) % width
-
-
-def _parse_finite(cell: str) -> float | None:
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _encode_labels(labels: list[str]) -> NDArray[np.int64]:
-    numbers = [_parse_finite(label) for label in labels]
-    keys: list[Any] = labels if None in numbers else numbers
-    codes = {key: code for code, key in enumerate(sorted(set(keys)))}
-    return np.array([codes[key] for key in keys], dtype=np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import uniform_bounds
-from sottovoce.data.dataset import DataSet, assemble_dataset
+from sottovoce.data.dataset import Table
 from sottovoce.errors import DataError
 
 # The ranges below state the scale of each quantity, from 0 to 1, 2 or 5 times a power of ten. They are derived from the
@@ -29,7 +29,7 @@ _QUANTITIES: dict[str, tuple[float, float]] = {  # quantity: (range of mean and 
 }
 
 
-def digits() -> DataSet:
+def digits() -> Table:
     """Load 8 by 8 images of handwritten digits with pixel values from 0 to 16: float64[1797,64], 10 classes.
 
     Raises:
@@ -37,10 +37,10 @@ def digits() -> DataSet:
     """
     features, labels = _load_table("digits.csv.gz")
     bounds = uniform_bounds(0.0, 16.0, features.shape[1], "digits")
-    return assemble_dataset("digits", (features, labels), classes=10, bounds=bounds, origin="digits")
+    return Table(name="digits", rows=(features, labels), classes=10, bounds=bounds, origin="digits")
 
 
-def breast_cancer() -> DataSet:
+def breast_cancer() -> Table:
     """Load the Wisconsin diagnostic breast cancer data: float64[569,30], class 0 malignant and 1 benign.
 
     Raises:
@@ -50,8 +50,12 @@ def breast_cancer() -> DataSet:
     values = [value for value, _ in _QUANTITIES.values()]
     errors = [error for _, error in _QUANTITIES.values()]
     high = np.array(values + errors + values)  # published column order: mean, standard error, worst
-    return assemble_dataset(
-        "breast-cancer", (features, labels), classes=2, bounds=(np.zeros_like(high), high), origin="breast-cancer"
+    return Table(
+        name="breast-cancer",
+        rows=(features, labels),
+        classes=2,
+        bounds=(np.zeros_like(high), high),
+        origin="breast-cancer",
     )
 
 

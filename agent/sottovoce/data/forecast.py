@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.dataset import Arrays, DataSet, Target, assemble_dataset
+from sottovoce.data.dataset import Arrays, Table, Target
 from sottovoce.errors import DataError
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ FEATURES = LAGS + _WAVES.shape[1] + 2
 """Number of columns of a record: changes, level, time of day, a constant, and the target."""
 
 
-def forecast_dataset(
+def forecast_table(
     wh: NDArray[np.integer],
     first: int,
     seconds: int,
@@ -57,7 +57,7 @@ def forecast_dataset(
     name: str,
     origin: str,
     share: float = HELD_OUT,
-) -> DataSet:
+) -> Table:
     """Return records for next-half-hour forecasting, each from a single day and without missing readings.
 
     Records are grouped by meter. Their windows are days, numbered from 1970-01-01 if `first` is counted from there. The
@@ -89,9 +89,9 @@ def forecast_dataset(
         "persistence": _kwh(days, (test_indices[0], test_indices[1], test_indices[2] - 1)),
         "same_time_yesterday": _kwh(days, (test_indices[0], test_indices[1] - 1, test_indices[2])),
     }
-    return assemble_dataset(
-        name,
-        _with_zero_labels(_rows(days, (meters, day, half_hour))),
+    return Table(
+        name=name,
+        rows=_with_zero_labels(_rows(days, (meters, day, half_hour))),
         test=_with_zero_labels(_rows(days, test_indices)) if len(test_indices[0]) else None,
         classes=1,
         windows=first_day + day,
@@ -105,8 +105,8 @@ def daily_energy(wh: NDArray[np.integer], first: int, seconds: int, origin: str)
     """Return half-hour energies by day, int64[meters, days, HALF_HOURS], -1 if missing, and the first day's number.
 
     Args:
-        wh: see forecast_dataset.
-        first: see forecast_dataset.
+        wh: see forecast_table.
+        first: see forecast_table.
         seconds: length of a window, in seconds.
         origin: file or source, for error messages.
 

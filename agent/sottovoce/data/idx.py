@@ -1,14 +1,15 @@
 """`idx:DIR`: the four IDX files of MNIST and its successors (http://yann.lecun.com/exdb/mnist)."""
 
 import math
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import uniform_bounds
-from sottovoce.data.dataset import Arrays, DataSet, assemble_dataset
+from sottovoce.data.dataset import Table
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 
@@ -16,15 +17,17 @@ _UINT8 = 0x08
 _REMEDY = "Download the IDX file again."
 
 
-def load_idx(directory: Path) -> DataSet:
+def load_idx(directory: Path, options: Mapping[str, str]) -> Table:
     """Load the training images and labels in a directory, and its `t10k` files as the official test split.
 
     Args:
         directory: directory that contains `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, and optionally the
             same two files with `t10k`; `.idx3-ubyte` is also accepted, and each file with or without `.gz`.
+        options: `classes`, the number of classes, by default 10 as in MNIST and its successors; the format itself
+            does not declare it.
 
     Returns:
-        The data set, with one row of float64 pixels per image and declared bounds of 0 to 255.
+        One row of float64 pixels per image, with declared bounds of 0 to 255.
 
     Raises:
         DataError: if a file is missing, truncated or corrupt, or does not contain unsigned bytes in the declared shape.
@@ -35,16 +38,20 @@ def load_idx(directory: Path) -> DataSet:
             f"{directory} does not contain train-images-idx3-ubyte[.gz]. Specify the directory that contains this file."
         )
     features = train[0].shape[1]
-    return assemble_dataset(
-        f"idx:{directory.name}",
-        train,
+    classes = options.get("classes", "10")
+    if not re.fullmatch(r"[1-9]\d{0,4}", classes) or int(classes) < 2:
+        raise DataError(f"{directory}: classes={classes} must be an integer of at least 2.")
+    return Table(
+        name=f"idx:{directory.name}",
+        rows=train,
+        classes=int(classes),
         test=_load_split(directory, "t10k"),
         bounds=uniform_bounds(0.0, 255.0, features, str(directory)),
         origin=str(directory),
     )
 
 
-def _load_split(directory: Path, part: str) -> Arrays | None:
+def _load_split(directory: Path, part: str) -> tuple[NDArray[np.float64], NDArray[np.uint8]] | None:
     image_file, label_file = _find(directory, f"{part}-images", 3), _find(directory, f"{part}-labels", 1)
     if image_file is None and label_file is None:
         return None
@@ -62,7 +69,7 @@ def _find(directory: Path, stem: str, dimensions: int) -> Path | None:
     return next((directory / name for name in names if (directory / name).is_file()), None)
 
 
-def _read_array(path: Path, dimensions: int) -> NDArray[Any]:
+def _read_array(path: Path, dimensions: int) -> NDArray[np.uint8]:
     with open_for_reading(path, _REMEDY) as stream:
         content = stream.read()
     start = 4 + 4 * dimensions

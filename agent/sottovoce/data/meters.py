@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.dataset import DataSet, assemble_dataset
-from sottovoce.data.forecast import HALF_HOURS, forecast_dataset, held_out_share
+from sottovoce.data.dataset import Table
+from sottovoce.data.forecast import HALF_HOURS, forecast_table, held_out_share
 from sottovoce.data.npz import load_arrays
 from sottovoce.errors import DataError
 
@@ -15,7 +15,7 @@ _WH_IN_KWH = 1000.0
 _TASKS = ("profile", "forecast")
 
 
-def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
+def load_meters(path: Path, options: Mapping[str, str]) -> Table:
     """Load `wh` integer[meters, half hours] from an npz file: readings in Wh from midnight on, -1 where one is missing.
 
     Each meter is a group. Its records depend on `task`:
@@ -37,7 +37,7 @@ def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
     wh = _load_energies(path)
     if task == "forecast":
         share = held_out_share(options, str(path))
-        return forecast_dataset(wh, 0, 1800, name=f"meters:{path.name}", origin=str(path), share=share)
+        return forecast_table(wh, 0, 1800, name=f"meters:{path.name}", origin=str(path), share=share)
     if "test" in options:
         raise DataError(f"{path}: test={options['test']}: profiles have no test split; remove it, or use task=forecast")
     return _profile_dataset(path, wh)
@@ -56,14 +56,14 @@ def _load_energies(path: Path) -> NDArray[np.integer]:
     return wh
 
 
-def _profile_dataset(path: Path, wh: NDArray[np.integer]) -> DataSet:
+def _profile_dataset(path: Path, wh: NDArray[np.integer]) -> Table:
     days = wh.reshape(len(wh), -1, HALF_HOURS)
     has_reading = days >= 0
     energy = np.add.reduce(np.where(has_reading, days, 0), axis=1, dtype=np.int64) / _WH_IN_KWH
     profiles = energy / np.maximum(np.add.reduce(has_reading, axis=1, dtype=np.int64), 1)
-    return assemble_dataset(
-        f"meters:{path.name}",
-        (profiles, np.zeros(len(wh), dtype=np.int64)),
+    return Table(
+        name=f"meters:{path.name}",
+        rows=(profiles, np.zeros(len(wh), dtype=np.int64)),
         classes=2,
         groups=np.arange(len(wh)),
         origin=str(path),

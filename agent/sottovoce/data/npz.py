@@ -10,21 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds, check_bounds, parse_bounds
-from sottovoce.data.dataset import Arrays, DataSet, assemble_dataset
+from sottovoce.data.dataset import Arrays, Table
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 
 _FEATURES = ("X", "features")
 _LABELS = ("y", "labels")
-_KNOWN_ARRAYS = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "groups", "test", "windows", "X_test", "y_test"})
+_KNOWN_ARRAYS = frozenset(
+    {*_FEATURES, *_LABELS, "bounds", "classes", "columns", "groups", "test", "windows", "X_test", "y_test"}
+)
 _REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
 
 
-def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load `X` numeric[n,…] and `y` integer[n], which may also be named `features` and `labels`.
+def load_npz(path: Path, options: Mapping[str, str]) -> Table:
+    """Read `X` numeric[n,…] and `y` integer[n] or text[n], which may also be named `features` and `labels`.
 
     Each record is flattened to one row. Optional arrays: `classes`, the class names, or the public number of
-    classes as one integer, which is 1 for a regression, whose target is the last column;
+    classes as one integer, which is 1 for a regression, whose target is the last column; `columns`, the columns' names;
     `bounds` numeric[2,d]; `windows` integer[n], the window of each record, such as its day;
     `groups` integer[n], the group to which each record belongs in a partition, such as its household;
     `test` bool[n], true for records in the official test split, or that split as `X_test` and `y_test`.
@@ -35,23 +37,30 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
         options: `bounds=LOW:HIGH`, the declared range of every feature, which replaces the bounds in the file.
 
     Returns:
-        The data set.
+        The rows, in the file's order.
 
     Raises:
         DataError: if the file cannot be read or contains pickled objects, or an array is missing or has the wrong
             shape.
     """
     arrays, origin = load_arrays(path, _KNOWN_ARRAYS), str(path)
-    all_records = (_rows(_required_array(arrays, _FEATURES, origin), origin), _required_array(arrays, _LABELS, origin))
-    train, test = _split_test(all_records, arrays, origin)
-    return assemble_dataset(
-        f"npz:{path.name}",
-        train,
+    features, codes = (
+        _rows(_required_array(arrays, _FEATURES, origin), origin),
+        _required_array(arrays, _LABELS, origin),
+    )
+    train, test = _split_test((features, codes), arrays, origin)
+    classes, labels = _classes(arrays, origin)
+    return Table(
+        name=f"npz:{path.name}",
+        rows=train,
         test=test,
-        classes=_classes(arrays, origin),
+        columns=_names(arrays, "columns", origin),
+        classes=classes,
+        labels=labels,
         bounds=_bounds(arrays, options, train[0].shape[1], origin),
-        windows=_training_part("windows", arrays, len(all_records[1])),
-        groups=_training_part("groups", arrays, len(all_records[1])),
+        spec_bounds="bounds" in options,
+        windows=_training_part("windows", arrays, codes.shape),
+        groups=_training_part("groups", arrays, codes.shape),
         origin=origin,
     )
 
@@ -87,7 +96,9 @@ def _rows(array: NDArray[Any], origin: str) -> NDArray[Any]:
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
-def _split_test(all_records: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tuple[Arrays, Arrays | None]:
+def _split_test(
+    all_records: tuple[NDArray[Any], NDArray[Any]], arrays: Mapping[str, NDArray[Any]], origin: str
+) -> tuple[Arrays, Arrays | None]:
     test_arrays = {"X_test", "y_test"} & arrays.keys()
     if "test" in arrays:
         if test_arrays:
@@ -103,23 +114,35 @@ def _split_test(all_records: Arrays, arrays: Mapping[str, NDArray[Any]], origin:
     return all_records, (_rows(arrays["X_test"], origin), arrays["y_test"]) if test_arrays else None
 
 
-def _training_part(name: str, arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:
+def _training_part(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...]) -> NDArray[Any] | None:
     """Return the part of an array that belongs to records outside the test split."""
     array, test = arrays.get(name), arrays.get("test")
-    return array if array is None or test is None or array.shape != (count,) else array[~test]
+    return array if array is None or test is None or array.shape != shape else array[~test]
 
 
-def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> int | None:
+def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> tuple[int | None, tuple[str, ...]]:
+    """Return the number and the names of the classes that the file declares, or None and no names."""
     if "classes" not in arrays:
-        return None
+        return None, ()
     declared = arrays["classes"]
-    if declared.dtype.kind == "U" and declared.ndim == 1 and len(declared) > 1:
-        return len(declared)
+    if declared.dtype.kind == "U" and declared.size > 1:
+        names = _names(arrays, "classes", origin)
+        return len(names), names
     if declared.size != 1 or declared.dtype.kind not in "iu" or declared.item() < 1:
         raise DataError(
             f"{origin}: `classes` must be an integer of at least 2, a list of class names, or 1 for a regression."
         )
-    return int(declared.item())
+    return int(declared.item()), ()
+
+
+def _names(arrays: Mapping[str, NDArray[Any]], array: str, origin: str) -> tuple[str, ...]:
+    """Return the names in an array of text; empty if there is no such array."""
+    if array not in arrays:
+        return ()
+    names = arrays[array]
+    if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) != len(names):
+        raise DataError(f"{origin}: `{array}` must be a list of different names.")
+    return tuple(names.tolist())
 
 
 def _bounds(

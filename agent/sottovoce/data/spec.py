@@ -5,14 +5,15 @@ feed:mqtt://HOST:PORT#store=FILE
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 from sottovoce.data.bounds import check_bounds
-from sottovoce.data.dataset import DataSet
-from sottovoce.data.records import check_records
+from sottovoce.data.dataset import DataSet, Declaration, Table
+from sottovoce.data.stability import Writer, find_instability
 from sottovoce.errors import DataError
 from sottovoce.plugins import DATA_KIND, find, guarded
 from sottovoce.plugins import load as load_plugin
@@ -40,34 +41,37 @@ class DataKind:
 
     Attributes:
         example: example of a SPEC.
-        loader: function that returns the DataSet. Its arguments are the path, if the kind has one, and the options, if
-            the kind has any, as a mapping of strings. For a built-in kind: module and function in this folder, imported
-            when such data is loaded.
+        loader: function that returns the rows as a Table. Its arguments are the path, if the kind has one, and the
+            options, if the kind has any, as a mapping of strings. For a built-in kind: module and function in this
+            folder, imported when such data is loaded.
         has_path: whether a SPEC of this kind has a path.
         options: options that the kind accepts.
-        required: options that must be set.
+        required: options that must be set; `A|B` stands for either of two.
         file: option that contains the file's path, if the text after the kind is an address rather than a path.
+        write: function that writes a file of this kind with made-up rows, given the path and one number per row; see
+            sottovoce.data.stability. Without it, no run on such data is proved.
         seconds: time limit for loading, in seconds, for a kind that another package provides; at most 3,600.
     """
 
     example: str
-    loader: str | Callable[..., DataSet]
+    loader: str | Callable[..., Table]
     has_path: bool = True
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     file: str | None = None
+    write: Writer | None = None
     seconds: float = 60.0
 
 
 KINDS: dict[str, DataKind] = {
     "digits": DataKind("digits", "demo.digits", has_path=False),
     "breast-cancer": DataKind("breast-cancer", "demo.breast_cancer", has_path=False),
-    "idx": DataKind("idx:/data/mnist", "idx.load_idx"),
+    "idx": DataKind("idx:/data/mnist", "idx.load_idx", options=("classes",)),
     "csv": DataKind(
         "csv:/data/meters.csv#label=tariff",
         "csv_file.load_csv",
-        options=("label", "group", "header", "delimiter", "bounds", "test"),
-        required=("label",),
+        options=("label", "target", "labels", "classes", "group", "header", "delimiter", "bounds", "test"),
+        required=("label|target",),
     ),
     "synthetic": DataKind(
         "synthetic#features=20&classes=2&records=2000&seed=0",
@@ -117,18 +121,20 @@ def parse(spec: str) -> DataSpec:
         raise DataError(f"Data kind {name!r} {problem}. For example, write {kind.example}")
     options = _options(name, kind, tail) if hash_sign else {}
     for option in kind.required:
-        if option not in options:
-            raise DataError(f"Data kind {name!r} requires the option {option!r}. For example, write {kind.example}")
+        if not options.keys() & {*option.split("|")}:
+            either = "' or '".join(option.split("|"))
+            raise DataError(f"Data kind {name!r} requires the option '{either}'. For example, write {kind.example}")
     if kind.file is not None:
         location = options.pop(kind.file)
     return DataSpec(name, Path(location).expanduser() if kind.has_path else None, options)
 
 
-def load(spec: DataSpec | str) -> DataSet:
-    """Load the data set that a SPEC describes.
+def load(spec: DataSpec | str, declared: Declaration | None = None) -> DataSet:
+    """Load the data set that a SPEC describes: the loader reads rows, and each becomes a record by itself.
 
     Args:
         spec: SPEC, either parsed or as text.
+        declared: the device's public declaration; None on a workstation, see `Table.dataset`.
 
     Returns:
         The data set.
@@ -140,12 +146,41 @@ def load(spec: DataSpec | str) -> DataSet:
     kind = _find_kind(parsed.kind)
     if kind is None:
         raise DataError(f"There is no data kind {parsed.kind!r}.")
-    arguments: list[Any] = [parsed.path] if kind.has_path else []
-    arguments += [parsed.options] if kind.options else []
+    dataset = _read(parsed.kind, kind, parsed.path, parsed.options).dataset(declared)
+    reasons = [reason for reason in (dataset.unproved, unproved_reason(parsed.kind)) if reason]
+    return replace(dataset, unproved="; ".join(reasons))
+
+
+@lru_cache
+def unproved_reason(name: str) -> str:
+    """Return why no run on data of this kind is proved; empty if nothing speaks against it.
+
+    Raises:
+        DataError: if there is no such kind.
+        PluginError: if the package that provides the kind fails.
+    """
+    kind = _find_kind(name)
+    if kind is None:
+        raise DataError(f"There is no data kind {name!r}.")
+    if isinstance(kind.loader, str):
+        return ""
+    if kind.write is None or not kind.has_path:
+        return f"the data kind {name} cannot show that each row becomes a record by itself (DataKind.write)"
+    options = parse(kind.example).options
+    problem = find_instability(lambda path: _read(name, kind, path, options), kind.write)
+    return (
+        f"the data kind {name} breaks the rule that each row becomes a record by itself: {problem}" if problem else ""
+    )
+
+
+def _read(name: str, kind: DataKind, path: Path | None, options: Mapping[str, str]) -> Table:
+    """Return the rows that a kind's loader reads."""
+    arguments: list[Any] = [path] if kind.has_path else []
+    arguments += [options] if kind.options else []
     if isinstance(kind.loader, str):
         module, _, function = kind.loader.rpartition(".")
-        return cast(DataSet, getattr(import_module(f"sottovoce.data.{module}"), function)(*arguments))
-    return _load_from_plugin(parsed.kind, kind, arguments)
+        return cast(Table, getattr(import_module(f"sottovoce.data.{module}"), function)(*arguments))
+    return _read_from_plugin(name, kind, arguments)
 
 
 def _find_kind(name: str) -> DataKind | None:
@@ -162,27 +197,25 @@ def _find_kind(name: str) -> DataKind | None:
         raise plugin.error(
             f"the kind's time limit is {seconds!r}, but must be a positive number of seconds up to {_MAX_SECONDS}"
         )
-    if not {*kind.required} <= {*kind.options}:
+    if not {name for option in kind.required for name in option.split("|")} <= {*kind.options}:
         raise plugin.error("the kind requires an option that it does not declare")
     return kind
 
 
-def _load_from_plugin(name: str, kind: DataKind, arguments: list[Any]) -> DataSet:
-    """Load a data set of a kind from another package, and check it like a data set from a file."""
+def _read_from_plugin(name: str, kind: DataKind, arguments: list[Any]) -> Table:
+    """Return the rows that another package's loader reads, after a check of everything but the rows."""
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")
-    origin = f"data kind {name}"
     with guarded(plugin, "its loader", kind.seconds):
-        dataset: object = kind.loader(*arguments)
-    if not isinstance(dataset, DataSet):
-        raise plugin.error(f"the kind's loader returned an object of type {type(dataset).__name__}, not a DataSet")
-    with guarded(plugin, "checking its DataSet"):
-        for part in (dataset.records, *(() if dataset.test is None else (dataset.test,))):
-            check_records(part.features, part.labels, classes=dataset.classes, windows=part.windows, origin=origin)
-        if dataset.bounds is not None:
-            check_bounds(*dataset.bounds, dataset.records.features.shape[1], origin)
-    return dataset
+        table: object = kind.loader(*arguments)
+    if not isinstance(table, Table):
+        raise plugin.error(f"the kind's loader returned an object of type {type(table).__name__}, not a Table")
+    with guarded(plugin, "checking its Table"):
+        width = table.rows[0].shape[1]
+        if table.bounds is not None:
+            check_bounds(*table.bounds, width, table.origin)
+    return table
 
 
 def _remedy(name: str) -> str:

@@ -16,9 +16,9 @@ from sottovoce.fleet.renewal import renewal_time
 from sottovoce.node.assemble import LEDGER, state_files
 from sottovoce.node.gossip.revocation_store import load_revocation_list
 from sottovoce.node.ledger_snapshot import snapshot
-from sottovoce.node.local_vault import load_configured_records
+from sottovoce.node.local_vault import load_configured_dataset
 from sottovoce.node.preconditions import check_cell, check_mode, check_peers, check_socket
-from sottovoce.node.start_checks import find_mismatches
+from sottovoce.node.start_checks import find_notes
 from sottovoce.privacy.ledger.ledger_file import is_log_corrupt
 from sottovoce.privacy.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
 
@@ -161,28 +161,32 @@ def records(subject: Subject) -> Iterator[Finding]:
         return
     if spec.path is None or spec.kind == "feed":
         return
-    path, has_separate_vault = spec.path, subject.config.vault.socket is not None
+    path, has_separate_vault, is_loaded = spec.path, subject.config.vault.socket is not None, False
     try:
         mode = path.stat().st_mode
         readable = os.access(path, os.R_OK)
     except PermissionError:
         mode, readable = 0, False
     except OSError:
-        yield from refusal_findings(lambda: load_configured_records(data))
+        yield from refusal_findings(lambda: load_configured_dataset(data))
         return
     if not readable and has_separate_vault:
         yield ok(f"{path}: readable only by the separate vault")
     elif not readable:
         yield problem(f"{path}: this user may not read the file", "make the agent's user its owner", ExitCode.DATA)
     else:
-        refusals = [*refusal_findings(lambda: load_configured_records(data))]
+        refusals = [*refusal_findings(lambda: load_configured_dataset(data))]
         yield from refusals
-        if not refusals:
-            yield from (warning(mismatch, remedy) for mismatch, remedy in find_mismatches(subject.config))
+        is_loaded = not refusals
     if readable and mode & _OTHER_USERS:
         yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
     elif readable:
         yield ok(f"{path}: exists, readable only by its owner")
+    if is_loaded:
+        notes, summary = find_notes(subject.config)
+        yield from (warning(*note) for note in notes)
+        if summary:
+            yield ok(f"{path}: {summary}")
 
 
 def cells(subject: Subject) -> Iterator[Finding]:

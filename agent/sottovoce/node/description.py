@@ -8,6 +8,7 @@ from msgspec import Struct
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, parse, uniform_bounds, width
 from sottovoce.data.bounds import check_bounds, parse_bounds
+from sottovoce.data.dataset import column_order
 from sottovoce.errors import DataError
 
 SCHEMA: Literal["sottovoce.model/1"] = "sottovoce.model/1"
@@ -90,10 +91,12 @@ def find_declared_ranges(config: AgentConfig) -> tuple[Literal["declared", "none
             case "npz" if source.path is not None:
                 from sottovoce.data.npz import load_arrays
 
-                array = load_arrays(source.path, frozenset({"bounds"})).get("bounds")
-                if array is None:
+                arrays = load_arrays(source.path, frozenset({"bounds", "columns"}))
+                if "bounds" not in arrays:
                     return "none", None
-                low, high = array
+                columns = tuple(arrays["columns"].tolist()) if "columns" in arrays else ()
+                order = column_order(columns, data.columns, data.source) or slice(None)
+                low, high = (side[order] for side in arrays["bounds"])
                 return "declared", check_bounds(low, high, data.features, data.source)
             case "idx":
                 return "declared", uniform_bounds(0.0, 255.0, data.features, data.source)

@@ -5,14 +5,16 @@ Neither this module nor its imports use a network, because the process of a sepa
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sottovoce.algorithms.family import Family, prepare_records
 from sottovoce.config import AgentConfig, DataSection
-from sottovoce.data import Records, check_records, load, uniform_bounds
-from sottovoce.errors import ConfigError, DataError
+from sottovoce.data import DataSet, Declaration, Records, load, parse, uniform_bounds
+from sottovoce.data.spec import unproved_reason
+from sottovoce.errors import ConfigError
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.vault import (
     GrowingRecords,
@@ -82,6 +84,7 @@ def make_vault(
         noise=OperatingSystemNoise() if noise is None else noise,
         closed_reason=closing_reason,
         verify_signature=verify_member,
+        unproved=unproved_reason(parse(config.data.source).kind),
     )
 
 
@@ -105,7 +108,17 @@ def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
 
 
 def load_configured_records(data: DataSection) -> Records:
-    """Return the configured records, clamped and transformed as declared.
+    """Return the configured records, each clamped and transformed by itself.
+
+    Raises:
+        DataError: if the records cannot be read, or differ from the declaration.
+    """
+    dataset = load_configured_dataset(data)
+    return prepare_records(dataset.records, data.transform, dataset.bounds)
+
+
+def load_configured_dataset(data: DataSection) -> DataSet:
+    """Return the configured records before the transform, each looked up in the declaration, and their declared ranges.
 
     From a feed, a regression receives its forecasting records, and any other learner receives the loads of the declared
     days.
@@ -114,24 +127,11 @@ def load_configured_records(data: DataSection) -> Records:
         DataError: if the records cannot be read, or differ from the declaration.
     """
     uses_loads = data.source.startswith("feed:") and data.classes > 1
-    loaded_data = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if uses_loads else data.source)
-    raw = check_records(
-        loaded_data.records.features,
-        loaded_data.records.labels,
-        features_expected=data.features,
-        classes=data.classes,
-        windows=loaded_data.records.windows,
-        origin=data.source,
-    )
+    source = f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if uses_loads else data.source
+    dataset = load(source, Declaration(data.classes, data.features, data.columns, data.labels))
+    raw = dataset.records
     if uses_loads and data.windows is not None and raw.windows is not None:
         first, last = data.windows
         raw = raw.at(np.flatnonzero((raw.windows >= first) & (raw.windows <= last)))
-    if loaded_data.classes != data.classes:
-        raise DataError(
-            f"{data.source}: the class numbers do not match data.classes = {data.classes}; use an npz file with "
-            "a `classes` array, which makes every device number the classes in the same way"
-        )
-    bounds = loaded_data.bounds
-    if data.bounds is not None:
-        bounds = uniform_bounds(*data.bounds, data.features, "data.bounds")
-    return prepare_records(raw, data.transform, bounds)
+    bounds = dataset.bounds if data.bounds is None else uniform_bounds(*data.bounds, data.features, "data.bounds")
+    return replace(dataset, records=raw, bounds=bounds)

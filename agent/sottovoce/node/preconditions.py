@@ -5,8 +5,9 @@ from pathlib import Path
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
-from sottovoce.data import width
-from sottovoce.errors import ConfigError, DataError, IdentityError
+from sottovoce.data import parse, width
+from sottovoce.data.spec import unproved_reason
+from sottovoce.errors import ConfigError, DataError, IdentityError, PrivacyError
 from sottovoce.fleet import Identity
 from sottovoce.net.wire import MAX_PARAMETERS
 
@@ -91,6 +92,20 @@ def check_cell(config: AgentConfig) -> None:
         )
 
 
+def _check_data_kind(config: AgentConfig) -> None:
+    """Check that each row of the data becomes a record by itself, or that the owner accepts an unproved ε.
+
+    Raises:
+        PrivacyError: if neither holds.
+    """
+    reason = unproved_reason(parse(config.data.source).kind)
+    if reason and not config.privacy.allow_unproved:
+        raise PrivacyError(
+            f"data.source: no ε is proved: {reason}; mend it, see `sottovoce plugins --check`, or set "
+            "privacy.allow_unproved = true"
+        )
+
+
 def runnable_family(config: AgentConfig) -> Family:
     """Return the family for a configuration after checking that its model can run here and fits into a message.
 
@@ -101,6 +116,7 @@ def runnable_family(config: AgentConfig) -> Family:
         width(config.data.transform, config.data.features)
     except DataError as error:
         raise ConfigError(f"data.transform: {error}") from error
+    _check_data_kind(config)
     family = build_family(config)
     family.check()
     if family.model.size > MAX_PARAMETERS:

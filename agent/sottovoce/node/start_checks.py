@@ -1,17 +1,16 @@
 """Startup checks shared by `agent run`, `config check` and the doctor, which therefore report identical messages."""
 
+import math
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from sottovoce.config import AgentConfig
-from sottovoce.data import load
+from sottovoce.data.notes import Note, data_notes, data_summary
 from sottovoce.errors import NetworkError, SottovoceError
 from sottovoce.fleet import load as load_identity
 from sottovoce.fleet.identity import IDENTITY
 from sottovoce.net.listening import find_listening_error, make_listening_error
 from sottovoce.node.control import ask
-from sottovoce.node.local_vault import load_configured_records
+from sottovoce.node.local_vault import load_configured_dataset
 from sottovoce.node.preconditions import (
     check_cell,
     check_mode,
@@ -38,42 +37,32 @@ def find_problems(config: AgentConfig) -> Iterator[SottovoceError]:
             yield error
 
 
-def find_mismatches(config: AgentConfig) -> list[tuple[str, str]]:
-    """Return the declarations that do not fit this device's records, each with its remedy.
+def find_notes(config: AgentConfig) -> tuple[list[Note], str]:
+    """Return what does not fit between the declarations and this device's records, and a summary of the records.
 
-    Show them only to the owner. An agent that acted on them, or stopped because of them, would reveal something about
+    Show both only to the owner. An agent that acted on them, or stopped because of them, would reveal something about
     its records to peers.
     """
     if not config.agent.state.is_dir() or not _can_read_records(config):
-        return []
-    data, records = config.data, load_configured_records(config.data)
+        return [], ""
+    data, dataset = config.data, load_configured_dataset(config.data)
+    records = dataset.records
     if not len(records):
-        return [
-            (
-                f"data.source: {data.source} does not contain any records",
-                "add records; this device cannot learn without them",
-            )
-        ]
-    findings = []
-    if not 0.1 <= len(records) / data.expected_records <= 10:
-        findings.append(
-            (
-                f"data.expected_records is {data.expected_records:g}, but the source has {len(records)} records",
-                "set it to the number of records that a device is expected to have",
-            )
+        problem = f"data.source: {data.source} does not contain any records"
+        return [Note(problem, "add records; this device cannot learn without them")], ""
+    notes = [
+        *data_notes(
+            records,
+            bounds=dataset.bounds,
+            transform=data.transform,
+            columns=dataset.columns,
+            delta=config.privacy.delta if math.isfinite(config.privacy.epsilon) else None,
         )
-    if data.bounds is not None and (column := _first_clamped_column(config)) is not None:
-        problem = f"data.bounds: every value in column {column} is outside {list(data.bounds)}"
-        findings.append((problem, "declare the actual range, because values are clamped to it"))
-    return findings
-
-
-def _first_clamped_column(config: AgentConfig) -> int | None:
-    """Return the first column that is constant only because of the bounds; None if there is no such column."""
-    raw = load(config.data.source).records.features
-    low, high = config.data.bounds or (-np.inf, np.inf)
-    is_clamped = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))
-    return int(np.flatnonzero(is_clamped)[0]) if is_clamped.any() else None
+    ]
+    if not 0.1 <= len(records) / data.expected_records <= 10:
+        problem = f"data.expected_records is {data.expected_records:g}, but the source has {len(records)} records"
+        notes.append(Note(problem, "set it to the number of records that a device is expected to have"))
+    return notes, data_summary(records, data.classes, data.labels, dataset.columns)
 
 
 def _can_read_records(config: AgentConfig) -> bool:
@@ -89,7 +78,7 @@ def _check_identity(config: AgentConfig) -> None:
 
 def _check_records(config: AgentConfig) -> None:
     if _can_read_records(config):
-        load_configured_records(config.data)
+        load_configured_dataset(config.data)
 
 
 def _check_addresses(config: AgentConfig) -> None:

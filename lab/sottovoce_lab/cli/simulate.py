@@ -71,6 +71,8 @@ def run_simulate(
 
 def print_summary(report: dict[str, Any]) -> None:
     """Print the summary of a vector engine run."""
+    from sottovoce_lab.cli.table import describe_status
+
     run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
     lines = {
         "fleet": f"{run['agents']} agents, {run['learner']}, {run['model']}, {run['data']}, {run['topology']}",
@@ -78,8 +80,8 @@ def print_summary(report: dict[str, Any]) -> None:
         f"{final['models']} models, on records that no agent holds",
         "privacy": f"none: {privacy['reason']}"
         if privacy["epsilon"] is None
-        else f"ε = {privacy['epsilon']:g}, {privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']}: "
-        f"{privacy['mechanism']}",
+        else f"ε = {privacy['epsilon']:g}, {describe_status(privacy)}, {privacy['unit']} level, "
+        f"{privacy['neighbouring']}: {privacy['mechanism']}",
         "traffic": f"{traffic['messages']} messages, {traffic['wire_bytes'] / 2**20:.1f} MiB",
         "time": f"{run['wall_s']:.1f} s",
     }

@@ -1,12 +1,14 @@
 """Console output for a run: a live table, a progress bar and a summary."""
 
 import time
+from collections.abc import Mapping
 from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from sottovoce.privacy.api import Status
 from typing_extensions import override
 
 from sottovoce_lab.testbed.measure import Errors, PredictionErrors, Quality
@@ -16,6 +18,12 @@ _ROWS = 12
 _CYCLES = "cycle"
 _PATIENCE_SECONDS = 5.0  # minimum number of seconds between two progress lines in the same phase
 _MIB = 2**20
+
+
+def describe_status(privacy: Mapping[str, Any]) -> str:
+    """Return a privacy statement's status, with the reason if it is not proved."""
+    status = str(privacy["status"])
+    return f"{status}: {privacy['reason']}" if status == Status.NOT_PROVED else status
 
 
 class ConsoleWatcher(Watcher):
@@ -86,6 +94,8 @@ class ConsoleWatcher(Watcher):
         if (steps := run.get("steps")) is not None:
             table.add_row("steps", steps)
         table.add_row(*_result(final))
+        if (records := run.get("records")) is not None:
+            table.add_row("records", records)
         if (baselines := report.get("baselines")) is not None:
             table.add_row(
                 "compare",
@@ -100,7 +110,7 @@ class ConsoleWatcher(Watcher):
             table.add_row(
                 "privacy",
                 f"ε = {privacy['spent_epsilon_max']:.4f} spent of {privacy['epsilon']:g} at δ = {privacy['delta']:g}: "
-                f"{privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']}",
+                f"{describe_status(privacy)}, {privacy['unit']} level, {privacy['neighbouring']}",
             )
             table.add_row("", privacy["mechanism"])
             if run["transport"] != "memory":

@@ -99,6 +99,7 @@ def _one_record_fleet(planned: Plan) -> Fleet:
         scheme=build_scheme(planned.config),
         transform=planned.transform,
         training_bounds=options.uses_training_ranges,
+        unproved=planned.unproved,
     )
 
 

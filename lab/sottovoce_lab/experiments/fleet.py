@@ -37,6 +37,7 @@ class Fleet:
         scheme: the record perturbation scheme.
         transform: the steps of the feature transform.
         training_bounds: whether the transform uses ranges computed from the training set.
+        unproved: why the data set keeps the statement from being proved; empty if it does not.
     """
 
     settings: Settings
@@ -48,6 +49,7 @@ class Fleet:
     scheme: Scheme
     transform: str
     training_bounds: bool
+    unproved: str = ""
 
     def perturbed_records(self) -> NDArray[np.float32]:
         """Return each device's record y^(k)x, float32[n,k,d]: perturbed, or scaled to length 1 in a noiseless run."""
@@ -130,6 +132,7 @@ def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
         scheme=_scheme(settings, model, width(transform, train.features.shape[1]), data.classes),
         transform=transform,
         training_bounds=training_bounds,
+        unproved=data.unproved,
     )
 
 

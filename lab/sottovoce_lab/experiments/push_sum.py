@@ -62,7 +62,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
         )  # fmt: skip
         curve.append(curve_point(moment))
         watcher.show_moment(moment)
-    statement = vaults.statement
+    statement = vaults.statement.without_proof(plan.unproved)
     return Report(
         run={**describe_run(plan, time.monotonic() - started), "transport": "vector"},
         statement=statement,

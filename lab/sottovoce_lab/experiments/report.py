@@ -18,8 +18,8 @@ _MAX_AGENTS = 10_000
 
 
 def charged_epsilon(statement: PrivacyStatement) -> float | None:
-    """Return the ε charged to a record, or None (instead of infinity) if no ε is proved."""
-    return statement.epsilon if statement.status is Status.PROVED else None
+    """Return the ε charged to a record, or None (instead of infinity) if the mechanism has no proved ε."""
+    return statement.epsilon if statement.status in (Status.PROVED, Status.NOT_PROVED) else None
 
 
 def build_point(moment: Moment) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import sottovoce
-from sottovoce.data import DataSet, load
+from sottovoce.data import DataSet, Declaration, load
 from sottovoce.errors import UsageError
 
 AT_ONCE = os.cpu_count() or 1
@@ -53,9 +53,9 @@ def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def load_cached(source: str) -> DataSet:
+def load_cached(source: str, declared: Declaration) -> DataSet:
     """Load a data set and cache it, because consecutive runs in a process often use the same one."""
-    return load(source)
+    return load(source, declared)
 
 
 def run_remaining(

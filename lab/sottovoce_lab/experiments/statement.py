@@ -42,7 +42,8 @@ def build_statement(fleet: Fleet) -> PrivacyStatement:
         else "one release per record, one record per device"
     )
     if not fleet.training_bounds:
-        return _statement(mechanism, composition, settings.epsilon, Status.PROVED, _PROVED)
+        statement = _statement(mechanism, composition, settings.epsilon, Status.PROVED, _PROVED)
+        return statement.without_proof(fleet.unproved)
     if not settings.privacy.allow_unproved:
         raise PrivacyError(
             "data.bounds = training: ranges computed from the training set are a release charged to no budget, so "

@@ -7,6 +7,7 @@ from typing import Any
 from sottovoce_lab.experiments import saved_runs
 from sottovoce_lab.experiments.engines import run
 from sottovoce_lab.experiments.saved_runs import Outcome, digest
+from sottovoce_lab.testbed.plan import read_declaration
 from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import build_run_spec, combinations, split_sweep
 
@@ -59,7 +60,7 @@ def run_sweep(
 def run_one(keys: Mapping[str, Any]) -> Outcome:
     """Execute one run in this process, and return only results that do not depend on the machine's speed."""
     spec = build_run_spec(keys, "sweep")
-    report = run(spec, Watcher(), saved_runs.load_cached(spec.data))
+    report = run(spec, Watcher(), saved_runs.load_cached(spec.data, read_declaration(spec.settings)))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
     return {
         "final": report["final"],

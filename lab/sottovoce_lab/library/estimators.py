@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from sottovoce.data import DataSet, apply
-from sottovoce.data.dataset import assemble_dataset
+from sottovoce.data import DataSet, Table, apply
+from sottovoce.data.dataset import CLASSES_READ
 from sottovoce.learning.registry import DEFAULT
 from sottovoce.node.predictions import predict
+from sottovoce.privacy.api import Status
+from sottovoce.privacy.terms.guarantee import REFUTED
 
-from sottovoce_lab.library.simulation import ARRAYS, simulate_plan
+from sottovoce_lab.library.simulation import ARRAYS, declared_bounds, simulate_plan, warn_about_data
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
@@ -74,11 +77,19 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
             **(self.settings or {}),
         }
         planned = plan(build_run_spec(keys, type(self).__name__).options(), data)
+        warn_about_data(planned)
         run = simulate_plan(planned)
         self.model_ = run.models[0]
         self.privacy_ = dict(run.privacy)
+        if self._reads_ranges:
+            self.privacy_ |= {"status": Status.REFUTED.value, "reason": REFUTED, "epsilon": None}
         self.n_iter_ = planned.options.cycles
         self._transform, self._kernel, self._bounds = planned.transform, planned.family.model, planned.bounds
+
+    @property
+    def _reads_ranges(self) -> bool:
+        """Whether a range is computed from the training records."""
+        return self.bounds is None
 
     def _ranges(
         self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, parameter: str
@@ -93,18 +104,47 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
             )
             low, high = features.min(axis=0), features.max(axis=0)
         else:
-            low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), features.shape[1:]) for bound in bounds)
+            low, high = declared_bounds(bounds, features.shape[1])
         return low, np.where(high > low, high, low + 1.0)
 
 
 class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
     """A classifier trained by a simulated fleet; see _Fleet for the parameters.
 
+    Args:
+        classes: the publicly known labels. If None, they are read off the training records, and the privacy statement
+            says that nothing is proved.
+
     Attributes:
-        classes_: the distinct labels.
+        classes_: the labels, sorted.
         model_: the first device's model, float64[P].
         privacy_: the privacy statement that devices would have if the noise were real.
     """
+
+    def __init__(
+        self,
+        learner: str = DEFAULT,
+        *,
+        agents: int = 10,
+        epsilon: float = 2.0,
+        delta: float = 1e-5,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        classes: ArrayLike | None = None,
+        cycles: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            learner,
+            agents=agents,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            cycles=cycles,
+            settings=settings,
+            random_state=random_state,
+        )
+        self.classes = classes
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Divide the records among the devices, and train the fleet.
@@ -115,7 +155,10 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
         """
         features, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
-        self.classes_, indices = np.unique(labels, return_inverse=True)
+        self.classes_ = np.unique(labels if self.classes is None else np.asarray(self.classes))
+        indices = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
+        if (self.classes_[indices] != labels).any():
+            raise ValueError("y contains a label that is not in classes; list all labels that may occur")
         if len(self.classes_) < 2:
             raise ValueError(
                 f"FleetClassifier requires records of at least 2 classes, but got 1 class, {self.classes_[0]}"
@@ -123,9 +166,9 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
         bounds = self._ranges(features, self.bounds, "bounds")
         records = (features, indices.astype(np.int64))
         sample = (records[0][:1], records[1][:1])  # nothing is evaluated here, so no records are held out
-        self._fit_fleet(
-            assemble_dataset(ARRAYS, records, test=sample, classes=len(self.classes_), bounds=bounds, origin="X, y")
-        )
+        count = len(self.classes_)
+        table = Table(name=ARRAYS, rows=records, test=sample, classes=count, bounds=bounds, origin="X, y")
+        self._fit_fleet(replace(table.dataset(), unproved=CLASSES_READ if self.classes is None else ""))
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -172,6 +215,10 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         )
         self.target_bounds = target_bounds
 
+    @property
+    def _reads_ranges(self) -> bool:
+        return self.bounds is None or self.target_bounds is None
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Divide the records among the devices, and train the fleet.
 
@@ -189,7 +236,8 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         records = (rows, np.zeros(len(rows), dtype=np.int64))
         sample = (rows[:1], records[1][:1])
         unit_bounds = (np.full(rows.shape[1], -1.0), np.full(rows.shape[1], 1.0))
-        self._fit_fleet(assemble_dataset(ARRAYS, records, test=sample, classes=1, bounds=unit_bounds, origin="X, y"))
+        table = Table(name=ARRAYS, rows=records, test=sample, classes=1, bounds=unit_bounds, origin="X, y")
+        self._fit_fleet(table.dataset())
         return self
 
     def predict(self, X: ArrayLike) -> Floats:

@@ -1,14 +1,15 @@
 """Functions that simulate fleets from Python."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sottovoce.data import DataSet, load
-from sottovoce.data.dataset import assemble_dataset
+from sottovoce.data import DataSet, Table, load
+from sottovoce.data.bounds import Bounds, check_bounds
 from sottovoce.errors import UsageError
 from sottovoce.learning.registry import DEFAULT
 
@@ -16,8 +17,9 @@ from sottovoce_lab.library.runs import Floats, Run, Runs
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.mean_errors import AnyMeter, create_meter
 from sottovoce_lab.testbed.measure import majority_accuracy
-from sottovoce_lab.testbed.plan import Plan, plan
+from sottovoce_lab.testbed.plan import Plan, plan, read_declaration
 from sottovoce_lab.testbed.progress import Watcher
+from sottovoce_lab.testbed.run_facts import plan_notes
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
 Data = str | DataSet | tuple[ArrayLike, ArrayLike]
@@ -25,6 +27,10 @@ Data = str | DataSet | tuple[ArrayLike, ArrayLike]
 
 ARRAYS = "arrays"
 """Data set name, in reports, for arrays that the caller provides."""
+
+
+class DataWarning(UserWarning):
+    """Warns that the data do not fit what was declared about them."""
 
 
 class _RecordingMeter:
@@ -58,6 +64,7 @@ def simulate(
     cycles: int | None = None,
     seed: int | Iterable[int] = 0,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    classes: int | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Runs:
@@ -74,7 +81,9 @@ def simulate(
         cycles: number of cycles per device; by default 60, or as many as the learner's steps need.
         seed: one or more seeds, each for the data split, the network and the noise of a run.
         bounds: for arrays, the publicly known lowest and highest feature values, each a single number or one number per
-            feature.
+            feature. Without it, a DataWarning says what that means.
+        classes: for arrays, the publicly known number of classes. If it is None and the settings have no `data.labels`,
+            the classes are read off the labels, and the privacy statement says that nothing is proved.
         test: for arrays, test features and labels, which no device has; by default a fifth of the data.
         settings: further configuration keys, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
 
@@ -84,13 +93,13 @@ def simulate(
     Raises:
         SottovoceError: if a setting is invalid; the message names its key.
     """
-    dataset = data_set(data, bounds, test)
+    dataset = data_set(data, bounds, test, classes=classes, settings=settings or {})
     learners = [learner] if isinstance(learner, str) else list(learner)
     budgets = [float(epsilon)] if isinstance(epsilon, int | float) else [float(value) for value in epsilon]
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if not (learners and budgets and seeds):
         raise UsageError("simulate: specify at least one learner, one ε and one seed")
-    runs = []
+    runs: list[Run] = []
     for name, budget, run_seed in product(learners, budgets, seeds):
         keys = {
             "learner": name,
@@ -102,8 +111,17 @@ def simulate(
             "data": data if isinstance(data, str) else ARRAYS,
             **(settings or {}),
         }
-        runs.append(simulate_plan(plan(build_run_spec(keys, "simulate").options(), dataset)))
+        planned = plan(build_run_spec(keys, "simulate").options(), dataset)
+        if not runs:
+            warn_about_data(planned)
+        runs.append(simulate_plan(planned))
     return Runs(runs)
+
+
+def warn_about_data(planned: Plan) -> None:
+    """Issue a DataWarning for each note about the plan's data."""
+    for problem, remedy in plan_notes(planned):
+        warnings.warn(f"{problem}: {remedy}", DataWarning, stacklevel=3)
 
 
 def simulate_plan(planned: Plan) -> Run:
@@ -130,30 +148,48 @@ def simulate_plan(planned: Plan) -> Run:
 
 
 def data_set(
-    data: Data, bounds: tuple[ArrayLike, ArrayLike] | None = None, test: tuple[ArrayLike, ArrayLike] | None = None
+    data: Data,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    *,
+    classes: int | None = None,
+    settings: Mapping[str, Any],
 ) -> DataSet:
     """Convert the data passed to `simulate` into a data set.
 
     Raises:
         DataError: if labels are not 0 … classes-1, or the arrays do not match.
-        UsageError: if arrays are passed without bounds, features are not two-dimensional, or bounds or test are passed
-            with a data set that has its own.
+        UsageError: if features are not two-dimensional, or bounds, classes or test are passed with a data set that has
+            its own.
     """
     if isinstance(data, str | DataSet):
-        if bounds is not None or test is not None:
-            raise UsageError("bounds and test apply only to arrays, since a data set has its own; omit them")
-        return load(data) if isinstance(data, str) else data
-    if bounds is None:
-        raise UsageError(
-            "bounds: specify the publicly known range of the features, for example bounds=(0, 255); a range "
-            "computed from the data would reveal information about single records"
-        )
+        if any(argument is not None for argument in (bounds, classes, test)):
+            raise UsageError("bounds, classes and test apply only to arrays, since a data set has its own; omit them")
+        return load(data, read_declaration(settings)) if isinstance(data, str) else data
     features, labels = (np.asarray(part) for part in data)
     if features.ndim != 2:
         raise UsageError(f"features of shape {features.shape}: pass float[n, d], with one row per record")
-    low, high = (_broadcast(bound, features.shape[1]) for bound in bounds)
     test_arrays = None if test is None else (np.asarray(test[0]), np.asarray(test[1]))
-    return assemble_dataset(ARRAYS, (features, labels), test=test_arrays, bounds=(low, high), origin="data")
+    table = Table(
+        name=ARRAYS,
+        rows=(features, labels),
+        test=test_arrays,
+        classes=classes,
+        bounds=None if bounds is None else declared_bounds(bounds, features.shape[1]),
+        origin="data",
+    )
+    return table.dataset(read_declaration(settings))
+
+
+def declared_bounds(bounds: tuple[ArrayLike, ArrayLike], features: int) -> Bounds:
+    """Return the declared range of each feature, float64[d] twice.
+
+    Raises:
+        DataError: if a bound is not finite, or a lower bound exceeds its upper bound.
+        UsageError: if a bound is neither one number nor one for each feature.
+    """
+    low, high = (_broadcast(bound, features) for bound in bounds)
+    return check_bounds(low, high, features, "bounds")
 
 
 def _broadcast(bound: ArrayLike, features: int) -> NDArray[np.float64]:

@@ -286,7 +286,7 @@ def _report(
     curve: list[dict[str, object]],
     wall: float,
 ) -> Report:
-    statement = devices[0].vault.statement
+    statement = devices[0].vault.statement.without_proof(plan.unproved)
     warnings = plan_warnings(plan)
     if statement.epsilon is not None:
         warnings.append(SIMULATED)

@@ -1,6 +1,7 @@
 """The plan for a run: each agent's records, the topology, and the held-out records for measuring."""
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +11,8 @@ from sottovoce.algorithms.push_sum.parts import contributors, first_step
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.algorithms.push_sum.step_count import default_steps, step_count
 from sottovoce.config import AgentConfig
-from sottovoce.data import Bounds, DataSet, Records, Target, TransformName, apply, load, uniform_bounds
-from sottovoce.errors import UsageError
+from sottovoce.data import Bounds, DataSet, Declaration, Records, Target, TransformName, apply, load, uniform_bounds
+from sottovoce.errors import DataError, UsageError
 from sottovoce.learning.model_names import REGRESSION_MODEL
 from sottovoce.learning.registry import ALGORITHMS
 
@@ -50,6 +51,9 @@ class Plan:
         target: describes a regression's target; None if it is not declared.
         windows: the first and last window that queries may use if the privacy unit is a window, else None.
         public_split: public records for scoring models, if the learner needs any.
+        labels: names of the classes; empty if they have none.
+        columns: names of the columns; empty if they have none.
+        unproved: why the data set keeps the statement from being proved; empty if it does not.
         gradient_bound: the bound G if the testbed had to measure it, else None.
     """
 
@@ -72,6 +76,9 @@ class Plan:
     target: Target | None
     windows: tuple[int, int] | None
     public_split: PublicSplit
+    labels: tuple[str, ...]
+    columns: tuple[str, ...]
+    unproved: str
     gradient_bound: float | None = None
 
     @property
@@ -117,7 +124,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     Raises:
         DataError: if the data cannot be read or distributed.
     """
-    data = load(options.data) if data is None else data
+    data = load(options.data, read_declaration(options.settings)) if data is None else data
     if options.data.startswith("feed:"):
         options = _with_window_unit(options)
     if data.classes == 1:
@@ -128,6 +135,11 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         share = _HOLD_OUT_SHARE if ALGORITHMS[options.learner].predicts else 0.0
         train_rows, test_rows = holdout(len(train), options.seed, share)
         train, test = train.at(train_rows), train.at(test_rows)
+        if not len(train) or (share and not len(test)):
+            raise DataError(
+                f"{options.data}: a fifth of {len(data.records)} records, held out for testing, is none; use more "
+                "records, or a source with its own test split"
+            )
         groups = None if groups is None else groups[train_rows]
     public_split = split_public_records(options, train, test)
     train, groups = train.at(public_split.train), None if groups is None else groups[public_split.train]
@@ -185,8 +197,17 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         target=_target(data),
         windows=windows,
         public_split=public_split,
+        labels=data.labels,
+        columns=data.columns,
+        unproved=data.unproved,
         gradient_bound=bound,
     )
+
+
+def read_declaration(settings: Mapping[str, Any]) -> Declaration:
+    """Return the columns and labels that a run's settings, by dotted key, declare."""
+    columns, labels = (tuple(settings.get(key, ())) for key in ("data.columns", "data.labels"))
+    return Declaration(columns=columns, labels=labels)
 
 
 def _cycles_for_steps(options: Options, config: AgentConfig) -> int:

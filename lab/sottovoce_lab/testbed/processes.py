@@ -240,7 +240,7 @@ class _Run:
     def _statement(self) -> PrivacyStatement:
         privacy = next(member.last_status["privacy"] for member in self._fleet.members if member.last_status)
         fields = {name: privacy[name] for name in PrivacyStatement.__slots__ if name in privacy}
-        return PrivacyStatement(**{**fields, "status": Status(fields["status"])})
+        return PrivacyStatement(**{**fields, "status": Status(fields["status"])}).without_proof(self._plan.unproved)
 
     def _traffic(self) -> Traffic:
         statuses = [

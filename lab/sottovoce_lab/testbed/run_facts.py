@@ -3,9 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import sottovoce
 from sottovoce.algorithms.family import prepare_records
 from sottovoce.config.effect import keys_without_effect as keys_without_effect
+from sottovoce.data import Records
+from sottovoce.data.notes import Note, data_notes, data_summary, few_test_records
 
 from sottovoce_lab.simulator import describe_mixing
 from sottovoce_lab.testbed.baselines import Baselines, compute_baselines
@@ -33,6 +36,7 @@ def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
         "held_by_most": plan.held_by_most,
         "seed": options.seed,
         "cycles": options.cycles,
+        "records": data_summary(_training_records(plan), plan.classes, plan.labels, plan.columns),
         "steps": None if first_step is None else first_step.summary,
         "wall_s": round(wall, 3),
         "version": sottovoce.__version__,
@@ -47,9 +51,30 @@ def plan_baselines(plan: Plan) -> Baselines | None:
     return compute_baselines([prepare_records(raw, plan.transform, plan.bounds) for raw in honest_records], plan.test)
 
 
+def plan_notes(plan: Plan) -> list[Note]:
+    """Return what does not fit in the data that the agents hold."""
+    budget = plan.options.budget
+    delta = None if budget.epsilon is None else budget.delta
+    records, columns = _training_records(plan), plan.columns
+    return [*data_notes(records, bounds=plan.bounds, transform=plan.transform, columns=columns, delta=delta)]
+
+
+def data_warnings(plan: Plan) -> list[str]:
+    """Return warnings about the data that the agents hold, and about too few test records."""
+    notes = [*plan_notes(plan), *(few_test_records(len(plan.test)) if plan.options.algorithm.predicts else ())]
+    return [f"{problem}: {remedy}" for problem, remedy in notes]
+
+
+def _training_records(plan: Plan) -> Records:
+    """Return the records of all agents together, before the transform."""
+    features, labels = (np.concatenate([getattr(raw, name) for raw in plan.raw]) for name in ("features", "labels"))
+    return Records(features, labels)
+
+
 def plan_warnings(plan: Plan) -> list[str]:
     """Return all warnings that are known before a run."""
     checks = (
+        data_warnings,
         shared_record_warnings,
         contamination_warnings,
         uncharged_value_warnings,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.data import DataSet, load
-from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, LIMIT_WH, energy_kwh, forecast_dataset, lag_features
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, LIMIT_WH, energy_kwh, forecast_table, lag_features
 from sottovoce.errors import DataError
 
 from tests.support.loads import draw_half_hours, meters_file
@@ -16,7 +16,7 @@ RECORDS_A_DAY = HALF_HOURS - LAGS
 
 
 def forecast_records(wh: NDArray[Any], first: int = 0, seconds: int = 1800, share: float = 0.0) -> DataSet:
-    return forecast_dataset(wh, first, seconds, name="homes", origin="homes.npz", share=share)
+    return forecast_table(wh, first, seconds, name="homes", origin="homes.npz", share=share).dataset()
 
 
 def feature_bytes(data: DataSet) -> bytes:

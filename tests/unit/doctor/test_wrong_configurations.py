@@ -192,7 +192,7 @@ def test_an_address_used_by_another_program(device: Device) -> None:
 @pytest.mark.parametrize(
     "tables, act, words",
     [
-        ({"data": {"bounds": [5.0, 9.0]}}, lambda _: None, "every value in column 0 is outside [5.0, 9.0]"),
+        ({"data": {"bounds": [5.0, 9.0]}}, lambda _: None, "60 in column 0 (5 to 9)"),
         ({"data": {"expected_records": 6000}}, lambda _: None, "data.expected_records is 6000, but the source has 60"),
         (
             {},

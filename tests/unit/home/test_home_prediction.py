@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sottovoce.config import load
 from sottovoce.data.feed import Window
-from sottovoce.data.forecast import FEATURES, LAGS, energy_kwh, forecast_dataset
+from sottovoce.data.forecast import FEATURES, LAGS, energy_kwh, forecast_table
 from sottovoce_home.blend import Blend, group_by_day
 from sottovoce_home.prediction import Predictor
 from sottovoce_home.store import WindowStore
@@ -87,7 +87,9 @@ def test_before_the_first_window_there_is_no_prediction(tmp_path: Path) -> None:
 
 def make_days(seed: int, count: int) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
     return group_by_day(
-        forecast_dataset(draw_half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0).records
+        forecast_table(draw_half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0)
+        .dataset()
+        .records
     )
 
 

@@ -142,11 +142,20 @@ def test_nothing_is_released_before_the_month_ends_and_no_later_day_is_charged(
         assert (ledger.epsilon_spent(Units(((last + 1, last + 4000),))) == 0) == (own == "window")
 
 
-def test_loads_cover_the_declared_days_and_missing_half_hours_count_as_average(tmp_path: Path) -> None:
+def test_loads_cover_the_declared_days_and_each_depends_on_its_own_readings(tmp_path: Path) -> None:
     wh = draw_half_hours(1, DAYS, 5, missing=0.1)[0]
     records = load_configured_records(config(make_home(tmp_path / "home", wh), noise="local").data)
     assert records.features.shape == (30, 48)
-    np.testing.assert_allclose(records.features.mean(axis=0), profile(wh), rtol=0.02)
+    np.testing.assert_allclose(records.features.mean(axis=0), profile(wh), rtol=0.3)
+    missing = wh.reshape(DAYS, 48)[2:32] < 0
+    for day, row in enumerate(records.features):
+        measured = np.flatnonzero(~missing[day])
+        expected = np.interp(np.arange(48), measured, wh.reshape(DAYS, 48)[2 + day, measured] / 1000)
+        np.testing.assert_array_equal(row, expected)
+    changed = wh.copy()
+    changed[7 * 48 : 8 * 48] = 9000
+    others = load_configured_records(config(make_home(tmp_path / "other", changed), noise="local").data)
+    np.testing.assert_array_equal(np.flatnonzero((records.features != others.features).any(axis=1)), [5])
     empty = config(make_home(tmp_path / "new", wh[:0]), noise="local")
     assert len(load_configured_records(empty.data)) == 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sottovoce
 import sottovoce_lab as lab
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -43,9 +44,22 @@ def test_a_range_computed_from_the_records_causes_a_warning() -> None:
 def test_a_fleet_learns_digits_and_reports_its_guarantee() -> None:
     images, digits = load_digits(return_X_y=True)
     train, test, expected, truth = train_test_split(images, digits, random_state=0)
-    fleet = clone(lab.FleetClassifier(bounds=(0, 16))).fit(train, expected)
+    fleet = clone(lab.FleetClassifier(bounds=(0, 16), classes=range(10))).fit(train, expected)
     assert fleet.score(test, truth) > 0.8
     assert (fleet.privacy_["epsilon"], fleet.privacy_["status"]) == (2.0, "proved")
+
+
+def test_what_is_read_off_the_records_is_not_proved() -> None:
+    images, digits = load_digits(return_X_y=True)
+    fleet = lab.FleetClassifier(bounds=(0, 16), **QUICK).fit(images[:200], digits[:200])
+    assert fleet.privacy_["status"] == "not proved"
+    with pytest.warns(lab.PrivacyWarning):
+        fleet = lab.FleetClassifier(classes=range(10), **QUICK).fit(images[:200], digits[:200])
+    assert (fleet.privacy_["status"], fleet.privacy_["epsilon"]) == ("refuted", None)
+    with pytest.raises(ValueError, match="classes"):
+        lab.FleetClassifier(bounds=(0, 16), classes=range(9), **QUICK).fit(images[:200], digits[:200])
+    with pytest.raises(sottovoce.SottovoceError, match="bounds"):
+        lab.FleetClassifier(bounds=(6, -6), **QUICK).fit(images[:200], digits[:200])
 
 
 def test_a_fleet_fits_a_line() -> None:

@@ -14,7 +14,7 @@ LABELS = (ROWS[:, 0] > 0).astype(np.int64)
 
 
 def simulate_digits(**arguments: Any) -> lab.Runs:
-    return lab.simulate((ROWS, LABELS), **{"bounds": (-5, 5), "agents": 3, "cycles": 8, **arguments})
+    return lab.simulate((ROWS, LABELS), **{"bounds": (-5, 5), "classes": 2, "agents": 3, "cycles": 8, **arguments})
 
 
 def test_each_learner_budget_and_seed_has_a_run() -> None:
@@ -40,6 +40,18 @@ def test_the_same_seed_yields_the_same_run_and_another_one_does_not() -> None:
     assert not np.array_equal(one.models, other.models)
 
 
+def test_undeclared_classes_and_ranges_are_said_and_nothing_is_then_proved() -> None:
+    (run,) = simulate_digits(classes=None)
+    assert run.privacy["status"] == "not proved"
+    assert "classes" in run.privacy["reason"]
+    with pytest.warns(lab.DataWarning, match="range"):
+        simulate_digits(bounds=None)
+    with pytest.warns(lab.DataWarning, match="outside"):
+        simulate_digits(bounds=(0, 5))
+    with pytest.warns(lab.DataWarning, match="δ"):
+        simulate_digits(delta=0.01)
+
+
 def test_a_data_set_and_a_spec_are_accepted() -> None:
     for data in ("breast-cancer", load("breast-cancer")):
         (run,) = lab.simulate(data, agents=3, cycles=5, settings={"learner.steps": 3})
@@ -49,7 +61,7 @@ def test_a_data_set_and_a_spec_are_accepted() -> None:
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"bounds": None}, "bounds: specify the publicly known range"),
+        ({"bounds": (6, -6)}, "bounds"),
         ({"bounds": ([0, 1], 2)}, "one for each of the 4 features"),
         ({"learner": []}, "at least one learner"),
         ({"learner": "absent"}, "absent"),

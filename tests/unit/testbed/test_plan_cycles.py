@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.data import DataSet
-from sottovoce.data.dataset import assemble_dataset
+from sottovoce.data.dataset import Table
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
@@ -14,7 +14,8 @@ def records(count: int) -> DataSet:
     draw = np.random.default_rng(1)
     labels = draw.integers(0, 2, count)
     features = draw.random((count, 4))
-    return assemble_dataset("made", (features, labels), bounds=(np.zeros(4), np.ones(4)), origin="made")
+    bounds = np.zeros(4), np.ones(4)
+    return Table(name="made", rows=(features, labels), classes=2, bounds=bounds, origin="made").dataset()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sottovoce.algorithms.rounds.settings import (
     RoundsSettings,
 )
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records, check_records, load, uniform_bounds
+from sottovoce.data import Declaration, Records, load, uniform_bounds
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import Kernel
 
@@ -127,14 +127,7 @@ def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "G
 
 def _load_public_records(config: AgentConfig) -> Records:
     """Return the public records in data.public, prepared in the same way as the vault's own records."""
-    data, spec = config.data, config.data.public or ""
-    source = load(spec)
-    raw = check_records(
-        source.records.features,
-        source.records.labels,
-        features_expected=data.features,
-        classes=data.classes,
-        origin=spec,
-    )
+    data = config.data
+    source = load(data.public or "", Declaration(data.classes, data.features, data.columns, data.labels))
     bounds = source.bounds if data.bounds is None else uniform_bounds(*data.bounds, data.features, "data.bounds")
-    return replace(prepare_records(raw, data.transform, bounds), windows=None)
+    return replace(prepare_records(source.records, data.transform, bounds), windows=None)

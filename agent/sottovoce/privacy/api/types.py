@@ -1,7 +1,7 @@
 """Queries to a vault, the answers, and privacy statements."""
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -13,6 +13,7 @@ class Status(StrEnum):
     """Status of a guarantee's proof."""
 
     PROVED = "proved"
+    NOT_PROVED = "not proved"
     AS_PUBLISHED = "as-published"
     REFUTED = "refuted"
     NONE = "none"
@@ -30,7 +31,7 @@ class PrivacyStatement:
         epsilon: total ε of everything that the budget allows; None if there is no guarantee.
         delta: total δ of everything that the budget allows.
         threat_model: the adversary's view.
-        status: proved, as-published, refuted, or none.
+        status: proved, not proved, as-published, refuted, or none.
         reason: the reason for the status, with a reference to the relevant section or page.
         epsilon_alone: ε at the same δ if all other devices collude; None if ε does not depend on them, or if there is
             no ε.
@@ -46,6 +47,12 @@ class PrivacyStatement:
     status: Status
     reason: str
     epsilon_alone: float | None = None
+
+    def without_proof(self, reason: str) -> "PrivacyStatement":
+        """Return the statement, which this reason keeps from being proved; unchanged if the reason is empty."""
+        if not reason or self.status is not Status.PROVED:
+            return self
+        return replace(self, status=Status.NOT_PROVED, reason=reason)
 
     def as_dict(self) -> dict[str, str | float | None]:
         """Return the statement as a JSON-ready dictionary."""

@@ -30,6 +30,7 @@ def build(
     growing_records: GrowingRecords | None = None,
     closed_reason: Callable[[], str | None] = lambda: None,
     verify_signature: "SignatureVerifier | None" = None,
+    unproved: str = "",
 ) -> Vault:
     """Build a vault over `records` that enforces `terms` and the ledger's budget.
 
@@ -43,13 +44,21 @@ def build(
         growing_records: the source of `records`, if it grows window by window; the unit is then a window or the device.
         closed_reason: see VaultContext.
         verify_signature: see VaultContext.
+        unproved: why the way from the source to the records keeps the statement from being proved; empty if it does
+            not.
 
     Raises:
         PrivacyError: if the terms have no guarantee under this budget, or if the noise cannot be calibrated.
         DataError: if the records do not have the shape that the terms declare.
     """
     built = terms.context(_in_kernel_precision(records, kernel), kernel, ledger, noise)
-    context = replace(built, observer=observer, closed_reason=closed_reason, verify_signature=verify_signature)
+    context = replace(
+        built,
+        statement=built.statement.without_proof(unproved),
+        observer=observer,
+        closed_reason=closed_reason,
+        verify_signature=verify_signature,
+    )
     if growing_records is None:
         return Vault(context)
 

@@ -34,6 +34,7 @@ from sottovoce.privacy.secure_sum.steps import (
     encode_step,
 )
 from sottovoce.privacy.vault.cell_member import CellMember
+from sottovoce.privacy.vault.record_selection import select_units
 
 _CHARGE = b"sottovoce/cell-charge/v1"
 
@@ -120,7 +121,8 @@ class CellContext:
         charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
         if not self.ledger.charge(charge, with_units(mechanism.event(members), self.units)):
             return None
-        part = mechanism.apply(self.raw(self._parse_point(self.member.point), self.records), members, self.noise)
+        paid = select_units(self.records, self.units)
+        part = mechanism.apply(self.raw(self._parse_point(self.member.point), paid), members, self.noise)
         width = mechanism.width(members)
         masked = self.member.mask(part, width)
         numbers = unpack_values(masked.vector, width).astype("<u8").tobytes()

@@ -1,20 +1,44 @@
-"""Example of your own data kind: `two-rings#records=N`, points of two classes on two rings."""
+"""Example of your own data kind: `two-rings:FILE`, with one point and its ring, 0 or 1, on each line."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
-from sottovoce.data import DataSet, Records, uniform_bounds
+from sottovoce.data import Table, uniform_bounds
 from sottovoce.data.spec import DataKind
 
 
-def load(options: Mapping[str, str]) -> DataSet:
-    """Return the records: features float64[n, 3], clipped to -2 … 2, and labels int64[n]."""
-    count = int(options.get("records", "2000"))
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, count)
-    angle, radius = rng.uniform(0, 2 * np.pi, count), 0.7 + 0.7 * labels + 0.1 * rng.standard_normal(count)
-    points = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), radius**2 - 1]).clip(-2, 2)
-    return DataSet("two-rings", Records(points, labels), 2, uniform_bounds(-2.0, 2.0, 3, "two-rings"), None)
+def load(path: Path, options: Mapping[str, str]) -> Table:
+    """Return the rows of a file, each as it stands there: features float64[n, 3] and labels int64[n].
+
+    A row must not change how another one is read. Numbers that describe all rows, such as bounds, are constants here.
+    """
+    cells = [line.split(options.get("delimiter", ",")) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = np.array(cells, dtype=np.float64).reshape(-1, 3)
+    features = np.column_stack([rows[:, :2], (rows[:, :2] ** 2).sum(axis=1) - 1])
+    return Table(
+        name="two-rings",
+        rows=(features, rows[:, 2].astype(np.int64)),
+        classes=2,
+        columns=("x", "y", "distance"),
+        bounds=uniform_bounds(-2.0, 2.0, 3, "two-rings"),
+        origin=str(path),
+    )
 
 
-KIND = DataKind("two-rings#records=2000", load, has_path=False, options=("records",))
+def write(path: Path, numbers: Sequence[int]) -> None:
+    """Write a file with made-up rows, by which Sottovoce tests that each row becomes a record by itself."""
+    lines = []
+    for number in numbers:
+        random = np.random.default_rng(number)
+        ring, angle = number % 2, random.uniform(0, 2 * np.pi)
+        radius = 0.7 + 0.7 * ring + 0.1 * random.standard_normal()
+        lines.append(f"{radius * np.cos(angle):.6f},{radius * np.sin(angle):.6f},{ring}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+KIND = DataKind("two-rings:/data/points.txt", load, options=("delimiter",), write=write)
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), range(int(sys.argv[2])))
