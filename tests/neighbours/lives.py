@@ -15,7 +15,8 @@ from sottovoce.privacy.terms.records import RecordTerms
 from sottovoce.privacy.terms.walks import WalkTerms
 
 from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
-from tests.neighbours.world import CRASHES, Row
+from tests.neighbours.rows import Row
+from tests.neighbours.world import CRASHES
 
 _SCALES = (0.0, 1e-9, 0.3, 1.0, 50.0, 1e9)
 _SMALL = {"batch": (2, 3, 5, 8, 11), "expected_records": (8, 16, 24, 40), "passes": (1, 2), "steps": (1, 3, 48),

@@ -1,6 +1,7 @@
 """Neighbouring worlds, and the requirements that they must meet.
 
-Two worlds differ in one privacy unit. Everything else is equal: queries, crashes, restarts, settings and edits of the
+Two worlds differ in one privacy unit, from the files on: each device reads its records from a file by the command's own
+loader. Everything else is equal: queries, crashes, restarts, settings and edits of the
 file. Then, without noise and with batches coupled record by record:
 
 - both ledgers contain the same charges, and both worlds answer, refuse or crash in the same way;
@@ -16,6 +17,8 @@ Lengths are whole numbers of grid units, so no tolerance is needed.
 import math
 import random
 from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -54,8 +57,12 @@ def play(case: Case, seed: int) -> float:
     Raises:
         Broken: if a requirement does not hold; the message names it.
     """
+    with TemporaryDirectory() as left, TemporaryDirectory() as right:
+        return _play(case, seed, (World(seed, Path(left)), World(seed, Path(right))))
+
+
+def _play(case: Case, seed: int, worlds: tuple[World, World]) -> float:
     rng = random.Random(seed)
-    worlds = World(seed), World(seed)
     largest = 0.0
     for life in make_arrivals_gradual(case, seed, draw_lives(case, rng)):
         config = case.config(**life.changed)
@@ -82,7 +89,7 @@ def _start_both(worlds: tuple[World, World], life: Life, config: Any, case: Case
         try:
             world.start(config, rows, follows=life.over is not None)
         except (DataError, PrivacyError) as error:
-            failed.append(str(error))
+            failed.append(str(error).replace(str(world.directory), ""))
     _require(len(failed) != 1 and len(set(failed)) <= 1, "one world starts and the other does not")
     return not failed
 

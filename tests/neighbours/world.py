@@ -5,19 +5,22 @@ drawn.
 """
 
 import hashlib
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.assembly import build_family
-from sottovoce.algorithms.family import prepare_records, required_budget
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, add_identities
 from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.node.local_vault import load_configured_dataset, load_configured_records
 from sottovoce.privacy.accounting.event_parser import parse_event
 from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.api import PrivacyStatement, Query, Refused
@@ -33,6 +36,9 @@ from sottovoce.privacy.vault.cell_context import CellContext
 from sottovoce.privacy.vault.programs.program import Plan
 from sottovoce_lab.auditor.targets.cells import OtherMembers
 
+from tests.neighbours.files import draw_layout, write_records
+from tests.neighbours.rows import Row
+
 Ints = NDArray[np.int64]
 
 
@@ -42,16 +48,6 @@ def _accept_any_statement(statement: Statement) -> None:
 
 class Crash(Exception):
     """Crash of the device, as planned by the test."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """Record, and the unit that it belongs to."""
-
-    features: tuple[float, ...]
-    label: int
-    window: int = 0
-    differs: bool = False
 
 
 @dataclass
@@ -109,11 +105,13 @@ class World:
     """Device of one side: its ledger persists, its vault is rebuilt at each start.
 
     Attributes:
-        seed: seed of the coins.
+        seed: seed of the coins, and of the layout of the file.
+        directory: directory of the file with the records.
         ledger: ledger of the device; None before the first start.
     """
 
     seed: int
+    directory: Path
     ledger: Ledger | None = None
     statement: PrivacyStatement | None = None
     crash: str | None = None
@@ -123,13 +121,15 @@ class World:
     enrolled: tuple[list[bytes], list[bool]] | None = None
 
     def start(self, config: AgentConfig, rows: list[Row], *, follows: bool = False) -> None:
-        """Build the vault as the product does, over these rows; if records are followed, over the arrived ones."""
+        """Build the vault as the product does, from a file with these rows; if records are followed, over arrived ones.
+
+        Raises:
+            DataError: if the file is refused.
+        """
         family = build_family(config)
-        features = np.array([row.features for row in rows], dtype=np.float64).reshape(len(rows), config.data.features)
-        labels = np.array([row.label for row in rows], dtype=np.int64)
-        windows = np.array([row.window for row in rows], dtype=np.int64)
-        raw = Records(features, labels, windows if config.data.windows is not None else None)
-        records = prepare_records(raw, config.data.transform, None)
+        layout = draw_layout(random.Random(self.seed), has_windows=config.data.windows is not None)
+        declared = write_records(self.directory, layout, rows, config)
+        raw, records = load_configured_dataset(declared).records, load_configured_records(declared)
         if self.ledger is None:
             self.ledger = Ledger.in_memory("meter-17", required_budget(config))
         self.noise = CoupledNoise(self.seed)
