@@ -1,6 +1,7 @@
 """Monitoring a real agent: its metrics, the queries in alerts and panels, and its behaviour under load."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sottovoce.fleet import Fleet
@@ -22,6 +24,19 @@ from tests.support.waiting import until
 
 SYNTHETIC = {"up": set[str](), "ALERTS": {"alertstate", "alertname", "severity"}}
 """Metrics that Prometheus itself adds, with their labels."""
+
+DISK = {
+    "sottovoce_ledger_bytes",
+    "sottovoce_ledger_written_today_bytes",
+    "sottovoce_ledger_written_today_limit_bytes",
+    "sottovoce_state_free_bytes",
+    "sottovoce_written_today_bytes",
+    "sottovoce_written_today_limit_bytes",
+}
+"""Metrics that only an address of this machine serves, even with a separate vault."""
+
+TIMED = re.compile(r"_seconds(_total)?$|cycles_total|event_loop_tasks|sottovoce_waits|deliveries_failed")
+"""Metrics that depend on when the page was read."""
 
 # `sottovoce agent run` whose core hangs once a file exists
 _STUCK = """
@@ -214,10 +229,10 @@ def test_other_machines_do_not_see_memory_and_the_agent_stops_cleanly(fleet: Fle
         agent.ready()
         exported = set(samples(port))
         assert {name for name in CATALOGUE if name not in exported} == {
+            *DISK,
             "sottovoce_process_cpu_seconds_total",
             "sottovoce_process_memory_limit_bytes",
             "sottovoce_process_resident_memory_bytes",
-            "sottovoce_state_free_bytes",
             "sottovoce_view_exchanges_total",
             "sottovoce_view_records_refused_total",
         }
@@ -226,3 +241,30 @@ def test_other_machines_do_not_see_memory_and_the_agent_stops_cleanly(fleet: Fle
             assert agent.end(signal.SIGTERM) == 0
         events = [json.loads(line)["event"] for line in agent.log().splitlines()]
         assert events == ["ready", "stopped"]
+
+
+def test_neighbouring_records_have_the_same_page_and_the_same_ledger_size(fleet: Fleet, tmp_path: Path) -> None:
+    """Golf enrols its records: 3 records of 58 features, which are all zero, or do not compress."""
+    pages, sizes = [], []
+    for name, features in (("zero", np.zeros((3, 58))), ("random", np.random.default_rng(0).uniform(0, 1, (3, 58)))):
+        device = new_device(fleet, tmp_path / name, neighbouring="replace-one").hold(features, np.array([0, 1, 0]))
+        pages.append(_page_after_golf(device, free_port()))
+        sizes.append(device.ledger.stat().st_size)
+    assert pages[0] == pages[1]
+    assert sizes[0] == sizes[1]
+
+
+def _page_after_golf(device: Device, port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Return what other machines see once a device with 3 records of 58 features has released them."""
+    device.configure(
+        data={"source": f"npz:{device.records}", "features": 58, "classes": 3, "expected_records": 3, "bounds": [0, 1]},
+        learner={"name": "golf", "period": 0.1},
+        privacy={"epsilon": 2.0, "neighbouring": "replace-one"},
+        observe={"metrics": f"0.0.0.0:{port}", "allow_remote": True},
+    )
+    with AgentProcess(device) as agent:
+        agent.ready()
+        until(lambda: value(port, "sottovoce_privacy_releases_total") == 3, "it has released its records")
+        page = {name: found for name, found in samples(port).items() if not TIMED.search(name)}
+        assert agent.end() == 0
+    return page

@@ -1,5 +1,10 @@
 """Ledgers as earlier versions of the program wrote them."""
 
+import sqlite3
+import zlib
+from contextlib import closing
+from pathlib import Path
+
 SCHEMA_7 = "DROP TABLE span; PRAGMA user_version = 7; "
 """SQL that reverts a ledger to schema 7, which had no limits set by the owner."""
 SCHEMA_6 = (
@@ -13,3 +18,14 @@ SCHEMA_5 = (
     "PRAGMA user_version = 5; "
 )
 """SQL that reverts a ledger to schema 5, which had neither periods nor numberings."""
+
+
+def revert_to_schema_8(path: Path) -> None:
+    """Revert a closed ledger to schema 8, which compressed the enrolled records."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.create_function("compress", 1, lambda value: zlib.compress(value, 1))
+        connection.executescript(
+            "BEGIN; DROP TRIGGER enrolled_UPDATE; UPDATE enrolled SET value = compress(value); "
+            "CREATE TRIGGER enrolled_UPDATE BEFORE UPDATE ON enrolled BEGIN SELECT RAISE(ABORT, 'append only'); END; "
+            "PRAGMA user_version = 8; COMMIT; VACUUM;"
+        )

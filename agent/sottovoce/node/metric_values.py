@@ -45,15 +45,22 @@ def transport_problems(agent: StatusSource) -> dict[str, str]:
 
 
 def agent_values(agent: StatusSource, measurements: ProcessMeasurements | None) -> Values:
-    """Return the current metrics of an agent; see sottovoce.ops.metrics."""
+    """Return the current metrics of an agent; see sottovoce.ops.metrics.
+
+    Args:
+        agent: the agent.
+        measurements: measurements of its process; None if they may not be published. The metrics of the disk are
+            published only on an address of this machine, whatever the measurements.
+    """
     return {
         **fault_values(None),
         **_learning_values(agent),
-        **_privacy_values(agent),
+        **privacy_values(agent),
         **_traffic_values(agent),
         **_peer_values(agent),
         **wait_values(agent.waits),
-        **({} if measurements is None else _machine_values(measurements)),
+        **({} if measurements is None else _process_values(measurements)),
+        **(_disk_values(agent, measurements) if agent.config.observe.is_local and measurements is not None else {}),
     }
 
 
@@ -77,33 +84,24 @@ def _learning_values(agent: StatusSource) -> Values:
         "sottovoce_learner_steps_done": progress.steps_done,
         "sottovoce_learner_steps_planned": progress.steps,
         "sottovoce_event_loop_tasks": len(asyncio.all_tasks()),
-        "sottovoce_written_today_bytes": agent.daily_writes(),
-        "sottovoce_written_today_limit_bytes": agent.config.agent.bytes_per_day,
     }
 
 
-def _privacy_values(agent: StatusSource) -> Values:
+def privacy_values(agent: StatusSource) -> Values:
+    """Return the metrics of the guarantee and the ledger; ε spent and its limit are both those of the current task."""
     statement, spending, detector = agent.vault.statement, agent.spending, agent.head_gossip.detector
     return {
         "sottovoce_privacy_info": {statement.status: 1},
-        "sottovoce_privacy_epsilon_spent": spending.promised_epsilon,
+        "sottovoce_privacy_epsilon_spent": spending.current.promised_epsilon,
         "sottovoce_privacy_epsilon_limit": statement.epsilon,
         "sottovoce_privacy_delta": statement.delta,
         "sottovoce_privacy_exhausted": agent.core.progress.exhausted,
         "sottovoce_privacy_charges_total": spending.charges,
         "sottovoce_privacy_releases_total": spending.releases,
-        "sottovoce_ledger_bytes": _ledger_bytes(agent) if agent.config.vault.socket is None else None,
-        "sottovoce_ledger_written_today_bytes": spending.written_today,
-        "sottovoce_ledger_written_today_limit_bytes": agent.config.ledger.bytes_per_day,
+        "sottovoce_ledger_epsilon_spent": spending.promised_epsilon,
         "sottovoce_ledger_echoes": detector.confirmation_count,
         "sottovoce_ledger_echoes_needed": 0 if detector.peers_optional else detector.required_peers,
     }
-
-
-def _ledger_bytes(agent: StatusSource) -> int:
-    """Return the ledger's size in bytes, including SQLite's write-ahead log, which contains the latest charges."""
-    ledger = agent.config.agent.state / LEDGER
-    return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())
 
 
 def _traffic_values(agent: StatusSource) -> Values:
@@ -176,10 +174,28 @@ def _with_zeros(labels: tuple[str, ...], values: Mapping[str, float] | None = No
     return {**dict.fromkeys(labels, 0.0), **(values or {})}
 
 
-def _machine_values(measurements: ProcessMeasurements) -> Values:
+def _process_values(measurements: ProcessMeasurements) -> Values:
     return {
         "sottovoce_process_resident_memory_bytes": measurements.resident_bytes,
         "sottovoce_process_memory_limit_bytes": measurements.memory_limit_bytes,
         "sottovoce_process_cpu_seconds_total": measurements.cpu_seconds,
+    }
+
+
+def _disk_values(agent: StatusSource, measurements: ProcessMeasurements) -> Values:
+    """Return the metrics of the disk, which also holds records, for example in a meter's feed and in the ledger."""
+    config = agent.config
+    return {
+        "sottovoce_ledger_bytes": _ledger_bytes(agent) if config.vault.socket is None else None,
+        "sottovoce_ledger_written_today_bytes": agent.spending.written_today,
+        "sottovoce_ledger_written_today_limit_bytes": config.ledger.bytes_per_day,
+        "sottovoce_written_today_bytes": agent.daily_writes(),
+        "sottovoce_written_today_limit_bytes": config.agent.bytes_per_day,
         "sottovoce_state_free_bytes": measurements.free_bytes,
     }
+
+
+def _ledger_bytes(agent: StatusSource) -> int:
+    """Return the ledger's size in bytes, including SQLite's write-ahead log, which contains the latest charges."""
+    ledger = agent.config.agent.state / LEDGER
+    return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())

@@ -1,8 +1,9 @@
 """Metrics and health checks of an agent, collected on request. This module is imported only if they are configured.
 
-Processor time, memory use and free disk space depend on the records in a process. If the vault runs in this process,
-these values are published only on this machine, whose users can see them anyway. The vault's response time is never
-reported. Metrics are collected at most once a second, however often they are requested.
+Processor time and memory use depend on the records in a process, and sizes of files and free space on those on a disk.
+The latter are published only on this machine, whose users can see them anyway; so are the former, if the vault runs in
+this process. The vault's response time is never reported. Metrics are collected at most once a second, however often
+they are requested.
 """
 
 import asyncio
@@ -124,7 +125,7 @@ async def _serve_pages(
 
 
 def can_publish_machine(agent: ObservedAgent) -> bool:
-    """Return whether the operating system's metrics for this process may be published."""
+    """Return whether the operating system's measurements of this process may be published."""
     return agent.config.observe.is_local or agent.config.vault.socket is not None
 
 

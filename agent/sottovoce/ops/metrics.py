@@ -1,7 +1,7 @@
 """Catalogue and Prometheus output of an agent's metrics. Only an agent with monitoring enabled imports this module.
 
-All metrics describe public events, and none is computed from records; docs/reference/metrics.md explains how this is
-verified.
+An address that other machines can reach serves only metrics of public events; docs/reference/metrics.md states what the
+other metrics may reveal, and where they are served.
 """
 
 import re
@@ -51,12 +51,17 @@ CATALOGUE: Mapping[str, Entry] = {
     "sottovoce_learner_steps_done": Entry("gauge", "Private steps finished."),
     "sottovoce_learner_steps_planned": Entry("gauge", "Private steps planned."),
     "sottovoce_privacy_info": Entry("gauge", "1 for the status of the guarantee.", "status"),
-    "sottovoce_privacy_epsilon_spent": Entry("gauge", "Highest ε charged to any privacy unit."),
-    "sottovoce_privacy_epsilon_limit": Entry("gauge", "ε for which the ledger was created."),
-    "sottovoce_privacy_delta": Entry("gauge", "δ for which the ledger was created."),
+    "sottovoce_privacy_epsilon_spent": Entry(
+        "gauge", "Highest ε that the current task has charged to any privacy unit."
+    ),
+    "sottovoce_privacy_epsilon_limit": Entry("gauge", "ε of the current task's budget; without a task, the ledger's."),
+    "sottovoce_privacy_delta": Entry("gauge", "δ of the same budget."),
     "sottovoce_privacy_exhausted": Entry("gauge", "1 if the vault has permanently refused further queries, else 0."),
     "sottovoce_privacy_charges_total": Entry("counter", "Releases charged over all starts."),
     "sottovoce_privacy_releases_total": Entry("counter", "Releases made over all starts."),
+    "sottovoce_ledger_epsilon_spent": Entry(
+        "gauge", "Highest ε that all tasks together have charged to any privacy unit of the ledger."
+    ),
     "sottovoce_ledger_bytes": Entry("gauge", "Size of the ledger's files."),
     "sottovoce_ledger_written_today_bytes": Entry(
         "gauge", "Bytes written by the ledger on the day of its last charge."

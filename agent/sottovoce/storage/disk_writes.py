@@ -55,6 +55,12 @@ class DiskWriteCounter:
                 self._frames += 1
                 self._written += _FRAME.size + 2 * page
 
+    def skip(self) -> None:
+        """Leave out the bytes appended since the last call of `count`."""
+        written = self.bytes_today
+        self.count()
+        self._written = written
+
     @property
     def bytes_today(self) -> int:
         """Upper bound on the bytes written since midnight UTC, or since this object was created."""

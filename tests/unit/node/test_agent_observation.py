@@ -11,9 +11,12 @@ import pytest
 from sottovoce.config import ObserveSection
 from sottovoce.errors import ConfigError
 from sottovoce.net.transports import Listener
-from sottovoce.node.metric_values import wait_values
+from sottovoce.node.metric_values import privacy_values, wait_values
 from sottovoce.node.observation import ObservedAgent, can_publish_machine, core_problem, readiness, serve_observation
 from sottovoce.node.wait_status import Waits
+from sottovoce.privacy.accounting.events import GaussianSum
+from sottovoce.privacy.ledger.mandate import Mandate
+from sottovoce.privacy.vault import Budget, Ledger
 
 ID = "a" * 32
 
@@ -168,3 +171,24 @@ def test_the_vault_s_response_time_is_not_exposed(clock: list[float]) -> None:
     assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in wait_values(waits).values())
     waits.end("vault")
     assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in wait_values(waits).values())
+
+
+def test_spent_epsilon_and_its_limit_are_those_of_the_current_task() -> None:
+    ledger = Ledger.in_memory(ID, Budget(4.0, 1e-5, "device", "add-remove"))
+    for epoch in (1, 2):
+        ledger.take_up(Mandate(epoch, Budget(1.0, 1e-5, "device", "add-remove"), b"task"))
+        assert ledger.charge(bytes([epoch]) * 32, GaussianSum(10, 14))
+    fake = SimpleNamespace(
+        vault=SimpleNamespace(statement=SimpleNamespace(status="proved", epsilon=ledger.budget.epsilon, delta=1e-5)),
+        spending=ledger.spending(),
+        head_gossip=SimpleNamespace(
+            detector=SimpleNamespace(confirmation_count=0, peers_optional=True, required_peers=0)
+        ),
+        core=SimpleNamespace(progress=SimpleNamespace(exhausted=False)),
+    )
+    values = privacy_values(cast(ObservedAgent, fake))
+    spent, limit, total = (
+        cast(float, values[f"sottovoce_{name}"])
+        for name in ("privacy_epsilon_spent", "privacy_epsilon_limit", "ledger_epsilon_spent")
+    )
+    assert 0 < spent <= limit < total < 2 * limit

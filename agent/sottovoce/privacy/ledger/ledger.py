@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
@@ -67,7 +68,8 @@ class Ledger:
         self._head: Head
         self._spent: ChargeTotals
         self.owner, self.own_budget, self.nonce = read_verified_header(connection)
-        self.numbers = RecordNumbers(self._read_access, self._transaction)
+        # A task's records are stored once. Counting them would make the vault pause without sparing the disk anything.
+        self.numbers = RecordNumbers(self._read_access, partial(self._transaction, counted=False))
         self.witnesses = WitnessList(self._read_access, self._transaction)
         self._mandates = MandateList(self._read_access, self._transaction)
         self.mandate, self.running_time = self._mandates.load_newest(), RunningTime(self._read_access)
@@ -470,14 +472,14 @@ class Ledger:
             yield self._connection
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, counted: bool = True) -> Iterator[sqlite3.Connection]:
         with translate_errors(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
                 if self._disk_writes is not None:
-                    self._disk_writes.count()
+                    (self._disk_writes.count if counted else self._disk_writes.skip)()
                     check_log_present(self._path)
             except BaseException:
                 if self._connection.in_transaction:

@@ -5,6 +5,7 @@ import fcntl
 import os
 import sqlite3
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from sottovoce.privacy.ledger.chain import release_digest
 from sottovoce.storage.durable import sqlite_code
 
 _APPLICATION_ID = 0x50FF0CE1
-_SCHEMA_VERSION = 8
+_SCHEMA_VERSION = 9
 _VERSION_0_1 = 3  # schema of version 0.1, which numbered records by their position
 KEY_BYTES = 32
 _TABLES = ("budget", "secret", "keepers", "ended", "task", "period", "numbering", "enrolled", "charge", "release")
@@ -59,6 +60,15 @@ CREATE TABLE enrolled (epoch INTEGER PRIMARY KEY, prepared TEXT NOT NULL, record
 _LIMIT_TABLES = """
 CREATE TABLE span (span TEXT PRIMARY KEY, began REAL NOT NULL, charges INTEGER NOT NULL) STRICT;
 """
+# The old values are deleted first, so that the new ones take their pages: the file's size then reveals nothing about
+# the length of the compressed records.
+_UNCOMPRESSED_RECORDS = """
+DROP TRIGGER IF EXISTS enrolled_DELETE;
+CREATE TEMP TABLE uncompressed AS SELECT epoch, prepared, records, features, decompress(value) FROM enrolled;
+DELETE FROM enrolled;
+INSERT INTO enrolled SELECT * FROM uncompressed;
+DROP TABLE uncompressed;
+"""
 _TRIGGERS = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table} "
     "BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
@@ -71,6 +81,7 @@ _MIGRATIONS = {
     5: _LASTING_TABLES,
     6: _ENROLLED_TABLES,
     7: _LIMIT_TABLES,
+    8: _UNCOMPRESSED_RECORDS,
 }  # schema version: statements that upgrade it to the next version
 _SCHEMA = _OLD_TABLES + "".join(_MIGRATIONS.values()) + _TRIGGERS
 
@@ -85,6 +96,7 @@ _BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 def create_tables(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes) -> None:
     """Create the tables of a new ledger; `key` is the hash key for record numbers."""
+    _prepare_migrations(connection)
     connection.executescript(
         f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
     )
@@ -161,11 +173,18 @@ def upgrade(path: Path) -> None:
     key = os.urandom(KEY_BYTES).hex()
     insert_secret = f"INSERT INTO secret VALUES (x'{key}');" if version == _VERSION_0_1 else ""  # noqa: S608 - hex
     with closing(connect(path, "rw")) as connection:
+        _prepare_migrations(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(
             f"BEGIN IMMEDIATE; {migrations} {insert_secret} {_TRIGGERS} "
             f"PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"
         )
+
+
+def _prepare_migrations(connection: sqlite3.Connection) -> None:
+    """Define the SQL function that the migrations call, and keep their temporary table of records off the disk."""
+    connection.create_function("decompress", 1, zlib.decompress, deterministic=True)
+    connection.execute("PRAGMA temp_store = MEMORY")
 
 
 def _version_message(version: int) -> str:

@@ -95,7 +95,7 @@ class EnrolledRecords:
         prepared: see Records.
         records: number of records.
         features: number of features of each record.
-        value: features (float64) followed by labels (int64), little-endian, compressed with zlib.
+        value: features (float64) followed by labels (int64), little-endian; 8 · records · (features + 1) bytes.
     """
 
     prepared: str

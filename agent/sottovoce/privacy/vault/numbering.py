@@ -15,7 +15,6 @@ A ledger uses only one of these methods; otherwise, each record's cost would be 
 learner, every record is from then on charged at least as much as the most-charged record was before.
 """
 
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
@@ -82,16 +81,21 @@ def enrol_records(records: Records, ledger: Ledger, check: Callable[[int], None]
 
 
 def _pack(records: Records) -> EnrolledRecords:
+    """Pack records into a value whose length depends only on their number and on the number of features.
+
+    The value is not compressed, because the length of compressed records would reveal something about their content,
+    and the ledger's size, its daily writes and the pauses that they cause can be seen by others.
+    """
     features = np.ascontiguousarray(records.features, dtype="<f8")
-    value = zlib.compress(features.tobytes() + records.labels.astype("<i8").tobytes(), 1)
+    value = features.tobytes() + records.labels.astype("<i8").tobytes()
     return EnrolledRecords(records.prepared, len(records), features.shape[1], value)
 
 
 def _unpack(stored: EnrolledRecords, dtype: np.dtype[np.floating[Any]]) -> Records:
-    raw, split = zlib.decompress(stored.value), 8 * stored.records * stored.features
+    split = 8 * stored.records * stored.features
     return Records(
-        np.frombuffer(raw[:split], dtype="<f8").reshape(stored.records, stored.features).astype(dtype),
-        np.frombuffer(raw[split:], dtype="<i8").astype(np.int64),
+        np.frombuffer(stored.value[:split], dtype="<f8").reshape(stored.records, stored.features).astype(dtype),
+        np.frombuffer(stored.value[split:], dtype="<i8").astype(np.int64),
         units=np.arange(stored.records, dtype=np.int64),
         prepared=stored.prepared,
     )
