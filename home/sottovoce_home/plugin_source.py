@@ -7,7 +7,7 @@ from typing import Any
 
 from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.errors import ConfigError
-from sottovoce.plugins import METER_SOURCE, Plugin, await_guarded, find, guarded, load
+from sottovoce.plugins import METER_SOURCE, Plugin, find, load, plugin_errors
 
 from sottovoce_home.pauses import Backoff
 
@@ -48,11 +48,17 @@ class PluginSource:
         while True:
             connected = False
             try:
-                async for topic, payload in self._messages():
+                async for message in self._messages():
                     if not connected:
                         connected = True
                         _log.info("ready source=%s", self._plugin.name)
-                    receive(topic, payload)
+                    match message:
+                        case (str() as topic, bytes() as payload):
+                            receive(topic, payload)
+                        case _:
+                            raise self._plugin.error(
+                                "messages() must yield (topic, payload) pairs of type (str, bytes)"
+                            )
                     pauses.reset()
                 reason = "the source has ended"
             except _UNAVAILABLE_ERRORS as error:
@@ -61,20 +67,7 @@ class PluginSource:
             _log.warning("waiting-for-source reason=%s next_attempt_s=%.0f", reason, pause)
             await asyncio.sleep(pause)
 
-    async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
-        with guarded(self._plugin, "messages()", passing=_UNAVAILABLE_ERRORS):
-            messages = self._source.messages(self._settings)
-        if not hasattr(messages, "__anext__"):
-            raise self._plugin.error(f"messages() returned {type(messages).__name__}, not an asynchronous iterator")
-        while True:
-            try:
-                message: object = await await_guarded(
-                    self._plugin, "messages()", messages.__anext__(), passing=(*_UNAVAILABLE_ERRORS, StopAsyncIteration)
-                )
-            except StopAsyncIteration:
-                return
-            match message:
-                case (str() as topic, bytes() as payload):
-                    yield topic, payload
-                case _:
-                    raise self._plugin.error("messages() must yield (topic, payload) pairs of type (str, bytes)")
+    async def _messages(self) -> AsyncIterator[object]:
+        with plugin_errors(self._plugin, passing=_UNAVAILABLE_ERRORS):
+            async for message in self._source.messages(self._settings):
+                yield message

@@ -1,5 +1,6 @@
 """Broken plug-ins: a command that names one reports its package and line; no other command is affected."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,42 +12,15 @@ from tests.support.processes import SOTTOVOCE
 GROUP = "sottovoce.algorithms"
 POINT = "momentum-sgd = momentum_sgd:ALGORITHM"
 QUESTION = "        return None if 0 in work.answers else (0, work.model)"
-COMBINED = "        mixed = work.mixing.average(work.model, work.first(0))"
-KEY = 'that is kept, β")] = 0.0\n'
-ASKED = "state, [*effects, Ask(Query('momentum-sgd', 'gradient', 0, state.work.model))]"
-WRAPPED = """
-from dataclasses import replace as _replace
-from sottovoce.learning.learners import Ask, SetTimer
-from sottovoce.privacy.api import Query
-
-class _Learner:
-    def __init__(self, inner):
-        self._inner = inner
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-    def on(self, state, event, now):
-        state, effects = self._inner.on(state, event, now)
-        return {returned}
-
-def _parts(config, public):
-    family = _OWN.parts(config, public)
-    def learner(*args):
-        inner, codec = family.learner(*args)
-        return _Learner(inner), codec
-    return _replace(family, learner=learner)
-
-_OWN = ALGORITHM
-ALGORITHM = _replace(ALGORITHM, parts=_parts)
-"""
-PROGRESS = "def progress(self, state):\n        return 1 / 0\n    def on("
+REPLACED = "\nfrom dataclasses import replace\nALGORITHM = replace(ALGORITHM, {})\n"
 BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
-    "syntax": (lambda code: "def torn(:\n", "momentum_sgd.py line 1: SyntaxError"),
-    "import": (lambda code: code + "\nimport nowhere\n", "importing it failed at"),
+    "syntax": (lambda code: "def torn(:\n", "momentum_sgd.py line 1"),
+    "import": (lambda code: code + "\nimport nowhere\n", "nowhere"),
     "wrong-type": (lambda code: code + "\nALGORITHM = 3\n", "is of type int, not Algorithm"),
     "misnamed": (lambda code: code.replace('tag="momentum-sgd"', 'tag="another"'), "tagged 'another'"),
     "exception-in-question": (
         lambda code: code.replace(QUESTION, "        return 1 / 0"),
-        "ZeroDivisionError: division by zero",
+        "division by zero",
     ),
     "exception-in-message": (
         lambda code: code.replace("        return work.model[None]", "        return work.nothing"),
@@ -60,43 +34,14 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
     ),
     "exception-in-parts": (
         lambda code: code.replace("MomentumSgd(settings_of", "MomentumSgd(config.x or settings_of"),
-        "the parts' learner() failed",
+        "AttributeError",
     ),
-    "wrong-shape": (
-        lambda code: code.replace(COMBINED, COMBINED + "[:-1]").replace("- work.rate * work.direction", ""),
-        "momentum-sgd 1.0",
-    ),
-    "not-finite": (
-        lambda code: code.replace(COMBINED, COMBINED + " * float('nan')"),
-        "non-finite values",
-    ),
-    "endless-questions": (
-        lambda code: (
-            code
-            + WRAPPED.replace(
-                "{returned}", "state, [*effects, Ask(Query('momentum-sgd', 'gradient', 0, state.work.model))]"
-            )
-        ),
-        "sends the vault more than 256 queries in one cycle",
-    ),
-    "endless-timers": (
-        lambda code: code + WRAPPED.replace("{returned}", "state, [*effects, SetTimer('beat', now)]"),
-        "timers that are due within a second",
-    ),
-    "sleeps": (
-        lambda code: code.replace(QUESTION, "        import time\n        time.sleep(60)\n" + QUESTION),
-        "did not return within 5 s, at",
-    ),
-    "exception-in-progress": (
-        lambda code: code + WRAPPED.replace("{returned}", "state, effects").replace("def on(", PROGRESS),
-        "_Learner.progress() failed at",
-    ),
-    "no-effects": (lambda code: code + WRAPPED.replace("{returned}", "state"), "not a state and a list of effects"),
-    "strange-effect": (
-        lambda code: code + WRAPPED.replace("{returned}", "(state, ['send'])"),
-        "an object of type str, which is not an effect",
-    ),
+    "no-family": (lambda code: code + REPLACED.format("parts=lambda c, p: 3"), "not Family"),
+    "exit": (lambda code: code.replace(QUESTION, "        raise SystemExit(3)"), "SystemExit"),
 }
+
+WITHOUT_A_LINE = ("wrong-type", "misnamed", "no-family")
+"""Defects of an object, not of a line."""
 
 
 @pytest.mark.parametrize("defect", BROKEN)
@@ -107,9 +52,10 @@ def test_a_command_that_uses_the_plugin_names_the_faulty_package(tmp_path: Path,
     completed = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", *(word for key in keys for word in ("--set", key)))
     assert completed.returncode == 9, completed.stdout + completed.stderr
     assert "Traceback" not in completed.stderr
-    assert completed.stderr.splitlines()[-1].startswith("sottovoce: learner momentum-sgd of package momentum-sgd 1.0: ")
-    assert words in completed.stderr
-    assert "repair or remove the package" in completed.stderr
+    (message,) = completed.stderr.splitlines()[-1:]
+    assert message.startswith("sottovoce: learner momentum-sgd of package momentum-sgd 1.0: ")
+    assert words in message
+    assert defect in WITHOUT_A_LINE or re.search(r"momentum_sgd\.py line \d+", message)
 
 
 def test_the_traceback_is_printed_on_request(tmp_path: Path) -> None:
@@ -121,7 +67,7 @@ def test_the_traceback_is_printed_on_request(tmp_path: Path) -> None:
     assert "return 1 / 0" in completed.stderr
 
 
-@pytest.mark.parametrize("defect", ["exception-in-question", "exception-in-progress", "sleeps"])
+@pytest.mark.parametrize("defect", ["exception-in-question", "exception-in-message"])
 def test_a_device_that_uses_the_plugin_ends(tmp_path: Path, defect: str) -> None:
     change, words = BROKEN[defect]
     install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
@@ -153,39 +99,6 @@ def test_a_duplicate_name_is_an_error_only_for_commands_that_use_it(tmp_path: Pa
     assert other.returncode == 0, other.stderr
 
 
-SLEEPS = "\n    def __post_init__(self):\n        import time\n        time.sleep(60)\n"
-REPLACED = (
-    "\nimport time\nfrom dataclasses import replace\n_OWN = ALGORITHM.parts\nALGORITHM = replace(ALGORITHM, {})\n"
-)
-
-
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        (lambda code: code.replace(KEY, KEY + SLEEPS), "reading its settings did not return within 5 s"),
-        (
-            lambda code: code + REPLACED.format("relation=lambda _: time.sleep(60)"),
-            "relation() did not return within 5 s",
-        ),
-        (lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=None)"), "without terms"),
-        (
-            lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=3)"),
-            "its result made",
-        ),
-        (lambda code: code.replace(QUESTION, "        raise SystemExit(3)"), "SystemExit: 3"),
-    ],
-    ids=["settings-sleep", "relation-sleep", "no-terms", "strange-terms", "exit"],
-)
-def test_red_team_findings_are_attributed_to_the_package(
-    tmp_path: Path, change: Callable[[str], str], words: str
-) -> None:
-    install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
-    completed = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "agents=3", "--set", "cycles=6")
-    assert completed.returncode == 9, completed.stdout + completed.stderr
-    assert words in completed.stderr
-    assert "Traceback" not in completed.stderr
-
-
 def test_corrupt_metadata_in_another_package_ends_no_command(tmp_path: Path) -> None:
     install(tmp_path, "momentum-sgd", example(), GROUP, POINT)
     torn = tmp_path / "torn-1.0.dist-info"
@@ -197,6 +110,34 @@ def test_corrupt_metadata_in_another_package_ends_no_command(tmp_path: Path) -> 
     assert (listed.returncode, "momentum-sgd" in listed.stdout) == (0, True), listed.stderr
 
 
+LEAKY_TERMS = """
+from dataclasses import replace
+
+class _Terms:
+    def __init__(self, inner):
+        self._inner = inner
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+    def context(self, records, *others):
+        raise ValueError(f"the row {3 + 0.14159}")
+
+_OWN = ALGORITHM.parts
+
+def _parts(config, public):
+    family = _OWN(config, public)
+    return replace(family, terms=_Terms(family.terms))
+
+ALGORITHM = replace(ALGORITHM, parts=_parts)
+"""
+
+
+def test_the_text_of_an_exception_in_a_learner_s_private_half_is_never_printed(tmp_path: Path) -> None:
+    install(tmp_path, "momentum-sgd", example() + LEAKY_TERMS, GROUP, POINT)
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "agents=3", SOTTOVOCE_TRACEBACK="1")
+    assert (completed.returncode, "3.14159" in completed.stdout + completed.stderr) == (9, False)
+    assert re.search(r"context\(\) at .*momentum_sgd\.py line \d+", completed.stderr)
+
+
 def test_a_loader_s_exception_text_is_never_printed(tmp_path: Path) -> None:
     code = (
         "from sottovoce.data.spec import DataKind\nfrom sottovoce.errors import DataError\n"
@@ -206,7 +147,7 @@ def test_a_loader_s_exception_text_is_never_printed(tmp_path: Path) -> None:
     install(tmp_path, "leaky", code, "sottovoce.datasets", "leaky = leaky:KIND")
     completed = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "data.source=leaky", "--set", "cycles=5")
     assert (completed.returncode, "3.14159" in completed.stdout + completed.stderr) == (9, False)
-    assert "leaky.py line 4: DataError" in completed.stderr
+    assert "leaky.py line 4" in completed.stderr
 
 
 def test_a_transport_or_data_kind_with_a_builtin_name_ends_no_usual_command(tmp_path: Path) -> None:
@@ -235,13 +176,7 @@ KIND = DataKind("odd", load, has_path=False, {fields})
     [
         ("(np.full(2, np.nan), np.ones(2))", "", "data kind odd: bounds must be finite", 4),
         ("(np.zeros(3), np.ones(3))", "", "data kind odd: bounds must be a low and a high number for each of the 2", 4),
-        ("7", "", "checking its Table failed", 9),
-        (
-            "None",
-            "seconds=float('nan')",
-            "the kind's time limit is nan, but must be a positive number of seconds up to 3600",
-            9,
-        ),
+        ("7", "", "data kind odd of package odd 1.0: TypeError", 9),
         ("None", "required=('year',)", "the kind requires an option that it does not declare", 9),
     ],
 )

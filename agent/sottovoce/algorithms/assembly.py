@@ -6,6 +6,7 @@ from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records
 from sottovoce.learning.registry import find_plugin
+from sottovoce.plugins import plugin_errors
 
 
 def build_family(config: AgentConfig, public: Records | None = None) -> Family:
@@ -22,6 +23,8 @@ def build_family(config: AgentConfig, public: Records | None = None) -> Family:
     parts, plugin = config.learner.algorithm.parts, find_plugin(config.learner.name)
     if plugin is None:
         return cast(Family, parts(config, public))
-    from sottovoce.algorithms.guarded_family import guarded_family
-
-    return guarded_family(plugin, lambda: parts(config, public))
+    with plugin_errors(plugin):
+        family: object = parts(config, public)
+    if not isinstance(family, Family):
+        raise plugin.error(f"parts() returned an object of type {type(family).__name__}, not Family")
+    return family

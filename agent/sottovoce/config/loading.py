@@ -19,7 +19,6 @@ from sottovoce.learning.registry import (
     ALGORITHMS,
     DEFAULT,
     foreign_key_error,
-    guarded_call,
     loaded_algorithms,
     unknown_name_hint,
 )
@@ -139,14 +138,12 @@ def config_from_tables(tables: Mapping[str, Any], origin: str, find_line: LineFi
     for name, table in checked_tables.items():
         try:
             if name in types:
-                with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
-                    msgspec.convert(table, types[name], dec_hook=_decode_path)
+                msgspec.convert(table, types[name], dec_hook=_decode_path)
         except msgspec.ValidationError as error:
             problems.append(_error_line(str(error), (name,), types, origin, find_line))
     if not problems:
         try:
-            with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
-                return msgspec.convert(_with_transform(checked_tables), WholeConfig[kind], dec_hook=_decode_path)  # type: ignore[valid-type]
+            return msgspec.convert(_with_transform(checked_tables), WholeConfig[kind], dec_hook=_decode_path)  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
             problems.append(_error_line(str(error), (), types, origin, find_line))
     raise ConfigError("\n".join(problems))
@@ -165,8 +162,7 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
     kind, own_table, problems = _split_learner_table(table, origin, lambda key: None)
     if not problems:
         try:
-            with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
-                return msgspec.convert(own_table, kind)
+            return msgspec.convert(own_table, kind)
         except msgspec.ValidationError as error:
             problems.append(_error_line(str(error), ("learner",), _table_types(kind), origin, lambda key: None))
     raise ConfigError("\n".join(problems))
@@ -190,10 +186,6 @@ def _split_learner_table(
         line = find_line(("learner", key))
         problems.append(f"{origin}, line {line}: {problem}" if line else f"{origin}: {problem}")
     return cast(type[LearnerSettings], ALGORITHMS[name].settings), own_table, problems
-
-
-def _learner_name(kind: type[LearnerSettings]) -> str:
-    return str(kind.__struct_config__.tag)
 
 
 def _table_types(kind: type[LearnerSettings]) -> dict[str, Any]:

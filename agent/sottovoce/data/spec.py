@@ -15,7 +15,7 @@ from sottovoce.data.bounds import check_bounds
 from sottovoce.data.dataset import DataSet, Declaration, Table
 from sottovoce.data.stability import Writer, find_instability
 from sottovoce.errors import DataError
-from sottovoce.plugins import DATA_KIND, find, guarded
+from sottovoce.plugins import DATA_KIND, find, plugin_errors
 from sottovoce.plugins import load as load_plugin
 from sottovoce.suggestions import suggest_name
 
@@ -50,7 +50,6 @@ class DataKind:
         file: option that contains the file's path, if the text after the kind is an address rather than a path.
         write: function that writes a file of this kind with made-up rows, given the path and one number per row; see
             sottovoce.data.stability. Without it, no run on such data is proved.
-        seconds: time limit for loading, in seconds, for a kind that another package provides; at most 3,600.
     """
 
     example: str
@@ -60,7 +59,6 @@ class DataKind:
     required: tuple[str, ...] = ()
     file: str | None = None
     write: Writer | None = None
-    seconds: float = 60.0
 
 
 KINDS: dict[str, DataKind] = {
@@ -92,7 +90,6 @@ KINDS: dict[str, DataKind] = {
 }
 """All built-in kinds of data, keyed by name."""
 
-_MAX_SECONDS = 3600
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
 """SPEC templates for a file without a kind, keyed by file suffix."""
 _IDX_DATASETS = ("mnist", "fashion-mnist", "kmnist", "emnist")
@@ -192,11 +189,6 @@ def _find_kind(name: str) -> DataKind | None:
     kind = cast(DataKind, load_plugin(plugin, DataKind))
     if not callable(kind.loader):
         raise plugin.error(f"the kind's loader is of type {type(kind.loader).__name__}, not a function")
-    seconds: object = kind.seconds
-    if not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
-        raise plugin.error(
-            f"the kind's time limit is {seconds!r}, but must be a positive number of seconds up to {_MAX_SECONDS}"
-        )
     if not {name for option in kind.required for name in option.split("|")} <= {*kind.options}:
         raise plugin.error("the kind requires an option that it does not declare")
     return kind
@@ -207,11 +199,11 @@ def _read_from_plugin(name: str, kind: DataKind, arguments: list[Any]) -> Table:
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")
-    with guarded(plugin, "its loader", kind.seconds):
+    with plugin_errors(plugin):
         table: object = kind.loader(*arguments)
     if not isinstance(table, Table):
         raise plugin.error(f"the kind's loader returned an object of type {type(table).__name__}, not a Table")
-    with guarded(plugin, "checking its Table"):
+    with plugin_errors(plugin):
         width = table.rows[0].shape[1]
         if table.bounds is not None:
             check_bounds(*table.bounds, width, table.origin)

@@ -6,7 +6,6 @@ this package refers to algorithms by name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.learning.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
-from sottovoce.plugins import LEARNER, Plugin, find, guarded, guarded_proxy, installed_plugins, load
+from sottovoce.plugins import LEARNER, Plugin, find, installed_plugins, load, plugin_errors
 from sottovoce.suggestions import suggest_name
 
 if TYPE_CHECKING:
@@ -122,14 +121,7 @@ class Algorithm:
 
     def resolve_relation(self, settings: Any) -> Relation:
         """Return the algorithm's neighbouring relation with these settings."""
-        if self.relation is None:
-            return self.neighbouring
-        with guarded_call(self.name, "relation()"):
-            relation = self.relation(settings)
-        plugin = find_plugin(self.name)
-        if plugin is not None and relation not in ("add-remove", "replace-one"):
-            raise plugin.error(f"relation() returned {relation!r}, not add-remove or replace-one")
-        return relation
+        return self.neighbouring if self.relation is None else self.relation(settings)
 
 
 class _Algorithms(Mapping[str, Algorithm]):
@@ -197,12 +189,9 @@ def payload_codec(kind: str) -> Any | None:
     Args:
         kind: payload type, as in messages.
     """
-    for name, algorithm in loaded_algorithms().items():
+    for algorithm in loaded_algorithms().values():
         if kind in algorithm.payloads:
-            with guarded_call(name, f"creating its codec for {kind}"):
-                codec = algorithm.payloads[kind]()
-            plugin = find_plugin(name)
-            return codec if plugin is None else guarded_proxy(plugin, codec)
+            return algorithm.payloads[kind]()
     return None
 
 
@@ -234,30 +223,13 @@ def find_plugin(name: str) -> Plugin | None:
     return _PLUGIN_ALGORITHMS[name][1] if name in _PLUGIN_ALGORITHMS else None
 
 
-@contextmanager
-def guarded_call(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Guard the call into a learner's code within the context, if another package provides the learner.
-
-    Args:
-        name: learner name.
-        call: description of the call.
-        passing: exceptions that are expected and not reported as defects.
-    """
-    plugin = find_plugin(name)
-    if plugin is None:
-        yield
-        return
-    with guarded(plugin, call, passing=passing):
-        yield
-
-
 def _load_from_plugin(name: str) -> Algorithm:
     if name not in _PLUGIN_ALGORITHMS:
         plugin = find(LEARNER, name, _built_in_algorithms())
         if plugin is None:
             raise KeyError(name)
         algorithm: Algorithm = load(plugin, Algorithm)
-        with guarded(plugin, "reading its settings"):
+        with plugin_errors(plugin):
             if algorithm.name != name:
                 raise plugin.error(f"the settings are tagged {algorithm.name!r}, which is not the entry point's name")
         _PLUGIN_ALGORITHMS[name] = algorithm, plugin

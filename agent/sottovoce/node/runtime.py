@@ -42,6 +42,7 @@ from sottovoce.node.wait_status import Waits
 from sottovoce.node.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
 from sottovoce.ops import RateLimitedLog
 from sottovoce.ops.machine import written_bytes
+from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.api import CellQuery, Query
 from sottovoce.privacy.vault import Spending, VaultInterface
 
@@ -278,11 +279,13 @@ class Agent:
     async def run_serially(self, operation: Callable[[], list[Action]]) -> None:
         """Run an operation on the core, and carry out the resulting actions; only one operation runs at a time."""
         async with self._core_lock:
-            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._update_record_book(operation()))
+            actions = await self._loop.run_in_executor(self._core_thread, self._operate, operation)
             self._carry_out(actions)
 
-    def _update_record_book(self, actions: list[Action]) -> list[Action]:
-        """Store new published records and delete obsolete ones, on the core's thread."""
+    def _operate(self, operation: Callable[[], list[Action]]) -> list[Action]:
+        """Run an operation, then store new published records and delete obsolete ones, on the core's thread."""
+        with plugin_errors():  # here, because a message's sender is refused and this device stops, whatever fails
+            actions = operation()
         for action in actions:
             if isinstance(action, Shelve) and self._book is not None:
                 self._book.update(action.new, action.gone)

@@ -16,7 +16,7 @@ from sottovoce.node.password import read_password
 from sottovoce.node.quota import Quota, Refusals
 from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
-from sottovoce.plugins import TRANSPORT, Plugin, find, load
+from sottovoce.plugins import TRANSPORT, Plugin, find, load, plugin_errors
 
 if TYPE_CHECKING:  # imported late: saves memory in a device without a broker
     from sottovoce.net.transports.mqtt import Broker
@@ -103,13 +103,13 @@ def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
 
 def _make_plugin_transport(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
     """Return a transport provided by another package."""
-    from sottovoce.net.transports.guarded_transport import GuardedTransport
     from sottovoce.net.transports.plugin import TransportContext
 
     plugin, implementation = _load_plugin(name)
     files = directory / TLS_CERTIFICATE, directory / TLS_KEY
     context = TransportContext(trust, config.transport.plugins[name], *files, config.transport.backoff_max)
-    return GuardedTransport(plugin, lambda: implementation.make(context))
+    with plugin_errors(plugin):
+        return implementation.make(context)
 
 
 def _make_broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":

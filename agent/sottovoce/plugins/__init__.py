@@ -1,5 +1,6 @@
-"""Plug-ins from other packages, found through entry points, loaded on demand, and called under a guard."""
+"""Plug-ins from other packages, found through entry points, loaded on demand, and named in the errors they cause."""
 
+from sottovoce.plugins.attribution import find_plugin_error, loaded_plugins, plugin_errors
 from sottovoce.plugins.discovery import (
     DATA_KIND,
     KINDS,
@@ -11,9 +12,7 @@ from sottovoce.plugins.discovery import (
     find,
     installed_plugins,
 )
-from sottovoce.plugins.guard import attribute_to_plugin, await_guarded, guarded, guarded_proxy
 from sottovoce.plugins.loading import load
-from sottovoce.plugins.watchdog import set_late_handler
 
 __all__ = [
     "DATA_KIND",
@@ -23,12 +22,10 @@ __all__ = [
     "METER_SOURCE",
     "TRANSPORT",
     "Plugin",
-    "attribute_to_plugin",
-    "await_guarded",
     "find",
-    "guarded",
-    "guarded_proxy",
+    "find_plugin_error",
     "installed_plugins",
     "load",
-    "set_late_handler",
+    "loaded_plugins",
+    "plugin_errors",
 ]

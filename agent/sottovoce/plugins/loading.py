@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sottovoce.plugins.attribution import note_loaded, plugin_errors
 from sottovoce.plugins.discovery import KINDS, Plugin
-from sottovoce.plugins.guard import guarded
 
 
 def load(plugin: Plugin, expected: type) -> Any:
@@ -20,7 +20,8 @@ def load(plugin: Plugin, expected: type) -> Any:
     from importlib.metadata import EntryPoint
 
     _check_version(plugin)
-    with guarded(plugin, "importing it"):
+    note_loaded(plugin)
+    with plugin_errors(plugin):
         loaded = EntryPoint(plugin.name, plugin.value, KINDS[plugin.kind]).load()
     if not isinstance(loaded, expected):
         raise plugin.error(f"{plugin.value} is of type {type(loaded).__name__}, not {expected.__name__}")

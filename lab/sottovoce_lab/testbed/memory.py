@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.family import prepare_records
 from sottovoce.errors import NetworkError
 from sottovoce.learning.learners import Learner
+from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.vault import Ledger, SeededNoise
 
@@ -77,6 +78,7 @@ class Clock:
         return 0.0 if self.simulation is None else self.simulation.now / self._period
 
 
+@plugin_errors()  # here, because a sweep's workers cannot pass on a traceback
 def run(
     plan: Plan,
     watcher: Watcher,

@@ -12,7 +12,7 @@ from sottovoce.errors import PluginError
 from sottovoce.learning import registry
 from sottovoce.learning.registry import ALGORITHMS, DEFAULT, Algorithm, foreign_key_error, unknown_name_hint
 from sottovoce.learning.settings import LearnerSettings
-from sottovoce.plugins import guard
+from sottovoce.plugins import attribution
 from sottovoce.plugins.discovery import KINDS, _installed
 
 from tests.support.sources import display_path, sources
@@ -77,7 +77,7 @@ def _clear_caches() -> Iterator[None]:
     _installed.cache_clear()
     registry._PLUGIN_ALGORITHMS.clear()
     yield
-    guard._CALLED.clear()
+    attribution._loaded.clear()
     _installed.cache_clear()
     registry._PLUGIN_ALGORITHMS.clear()
 
@@ -110,7 +110,7 @@ def test_another_package_s_algorithm_is_treated_like_any_other(monkeypatch: pyte
 @pytest.mark.parametrize(
     "value, words",
     [
-        ("nowhere:ALGORITHM", "importing it failed: ModuleNotFoundError"),
+        ("nowhere:ALGORITHM", "ModuleNotFoundError"),
         (f"{__name__}:MISNAMED", "tagged 'another'"),
         (f"{__name__}:FOLDERS", "not Algorithm"),
     ],

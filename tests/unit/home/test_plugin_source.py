@@ -65,7 +65,7 @@ async def test_malformed_message_is_a_plugin_error(source: Callable[..., PluginS
 
 
 async def test_result_that_is_not_an_iterator_is_a_plugin_error(source: Callable[..., PluginSource]) -> None:
-    with pytest.raises(PluginError, match="returned list, not an asynchronous iterator"):
+    with pytest.raises(PluginError, match=r"meter source serial .*TypeError"):
         await source(lambda settings: [("topic", b"payload")]).serve(lambda topic, payload: None)
 
 

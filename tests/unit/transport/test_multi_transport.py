@@ -57,6 +57,13 @@ def fail_with(cause: str) -> Callable[[bytes], bytes]:
     return act
 
 
+def raise_error(error: Exception) -> Callable[[bytes], bytes]:
+    def act(message: bytes) -> bytes:
+        raise error
+
+    return act
+
+
 BOTH = Peer("b", "grpc:1", "name", ("mqtt:main",))
 
 
@@ -237,3 +244,28 @@ async def test_a_sender_over_its_quota_is_refused_before_any_check() -> None:
     with pytest.raises(MessageRefused, match="too much"):
         await recipient._handle_received("a", cut.part(1))
     assert sizes == [("a", 5), ("a", len(cut.part(0))), ("a", len(cut.part(1)))]
+
+
+@pytest.mark.parametrize(
+    "error, cause",
+    [
+        (ConnectionRefusedError("no"), "unreachable"),
+        (asyncio.IncompleteReadError(b"", 4), "unreachable"),
+        (TimeoutError(), "timeout"),
+    ],
+)
+async def test_a_network_error_of_a_plug_in_s_transport_is_a_failed_delivery(error: Exception, cause: str) -> None:
+    pipe, mqtt = Way("pipe", raise_error(error)), Way("mqtt")
+    with pytest.raises(DeliveryFailed) as caught:
+        await MultiTransport([pipe]).deliver(Peer("b", "pipe://1", "name"), b"hello", 5.0)
+    assert caught.value.cause == cause
+    assert (
+        await MultiTransport([pipe, mqtt]).deliver(Peer("b", "pipe://1", "name", ("mqtt:main",)), b"x", 5.0) == ANSWER
+    )
+
+
+async def test_a_defect_of_a_transport_is_not_a_failed_delivery() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await MultiTransport([Way("pipe", raise_error(ZeroDivisionError()))]).deliver(
+            Peer("b", "pipe://1", "name"), b"hello", 5.0
+        )

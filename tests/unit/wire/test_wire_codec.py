@@ -5,8 +5,10 @@ from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.fleet import Identity
 from sottovoce.net.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, encode_receipt, seal
+from sottovoce.net.wire import codec as module
 from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
 from sottovoce.net.wire.v1 import envelope_pb2
+from sottovoce.plugins import LEARNER, Plugin, attribution
 
 from tests.support.messages import as_push_sum_share
 
@@ -64,6 +66,19 @@ def test_each_refusal_has_its_reason() -> None:
         assert _reason(_payload(b"\0" * 8, weight)) == "range"
     for number in (MAX_NUMERATOR + 1, -MAX_NUMERATOR - 1, 2**63 - 1, -(2**63)):
         assert _reason(_payload(b"\0" * 8 + number.to_bytes(8, "little", signed=True))) == "range"
+
+
+class _TornCodec:
+    def from_bytes(self, payload: bytes) -> None:
+        raise KeyError("left")
+
+
+def test_a_message_that_a_plug_in_s_codec_cannot_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "payload_codec", lambda kind: _TornCodec())
+    with pytest.raises(KeyError):
+        decode("odd/1", b"")
+    monkeypatch.setattr(attribution, "_loaded", [Plugin(LEARNER, "odd", f"{__name__}:ODD", "elsewhere 1")])
+    assert _reason(b"", "odd/1") == "malformed"
 
 
 def test_a_signed_payload_may_contain_a_later_version_s_fields() -> None:

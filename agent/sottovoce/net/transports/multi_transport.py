@@ -115,13 +115,13 @@ class MultiTransport:
 
     async def _deliver_by(self, transport: Transport, peer: Peer, message: bytes, patience: float) -> bytes:
         if len(message) <= transport.largest:
-            return await transport.deliver(peer, message, patience)
+            return await _deliver(transport, peer, message, patience)
         deadline = time.monotonic() + patience
         split = SplitMessage(message, transport.largest - _PART_OVERHEAD)
         index = self._next_parts.pop((peer.id, split.digest), 0) % split.count
         while (remaining := deadline - time.monotonic()) > 0:
             _remember(self._next_parts, (peer.id, split.digest), index, _MAX_REMEMBERED)
-            answer = await transport.deliver(peer, split.part(index), remaining)
+            answer = await _deliver(transport, peer, split.part(index), remaining)
             try:
                 next_index = split.next_part(answer)
             except MessageRefused as refusal:
@@ -162,3 +162,16 @@ def _remember(memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> No
     memory.move_to_end(key)
     if len(memory) > limit:
         memory.popitem(last=False)
+
+
+async def _deliver(transport: Transport, peer: Peer, message: bytes, seconds: float) -> bytes:
+    """Deliver a message over one transport.
+
+    A plug-in's transport may also raise the errors of its network library, each of which is a failed delivery.
+    """
+    try:
+        return await transport.deliver(peer, message, seconds)
+    except TimeoutError as error:
+        raise DeliveryFailed("timeout", f"peer {peer.id} at {peer.address}: no answer within {seconds:g} s") from error
+    except (OSError, EOFError) as error:
+        raise DeliveryFailed("unreachable", f"peer {peer.id} at {peer.address}: {error}") from error

@@ -9,6 +9,7 @@ from sottovoce.errors import InternalError, MessageRefused, PluginError, Privacy
 from sottovoce.learning.learners.learner import Message
 from sottovoce.learning.registry import payload_codec
 from sottovoce.net.wire.v1 import envelope_pb2
+from sottovoce.plugins import plugin_errors
 
 _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
 
@@ -68,12 +69,13 @@ def decode(payload_type: str, payload: bytes) -> Message:
         MessageRefused: for `type` (the payload type is unknown), `malformed`, `shape` (the number of parameters is
             fractional, zero or too large) or `range` (a number is out of range).
     """
-    codec: PayloadCodec | None = payload_codec(payload_type)
-    if codec is None:
-        raise MessageRefused("type", "unknown payload type: the sender may run a newer version")
     try:
-        message = codec.from_bytes(payload)
-        codec.check(message)
+        with plugin_errors():
+            codec: PayloadCodec | None = payload_codec(payload_type)
+            if codec is None:
+                raise MessageRefused("type", "unknown payload type: the sender may run a newer version")
+            message = codec.from_bytes(payload)
+            codec.check(message)
     except DecodeError as error:
         raise MessageRefused("malformed", "the payload is not a valid protobuf message of the declared type") from error
     except PluginError as error:  # a codec that fails on a peer's message must not stop this device

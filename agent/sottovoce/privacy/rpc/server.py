@@ -29,6 +29,7 @@ from sottovoce.errors import (
     SottovoceError,
     TaskRefused,
 )
+from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.api import CellQuery, Query, Refused
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.rpc import protocol
@@ -145,7 +146,8 @@ class VaultServer:
     def _reply(self, connection: socket.socket) -> Reply:
         try:
             raw = protocol.receive(connection, self._max_bytes, _PATIENCE_SECONDS)
-            return self._answer(protocol.decode_question(raw))
+            with plugin_errors():  # a plug-in's own text may contain a record
+                return self._answer(protocol.decode_question(raw))
         except MalformedError as error:
             self._log_event("question-malformed", str(error))
             return Failed("malformed", str(error))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.plugins import MECHANISM, Plugin, find, guarded, load
+from sottovoce.plugins import MECHANISM, Plugin, find, load, plugin_errors
 from sottovoce.privacy.accounting.events import Event, RecordReleased
 from sottovoce.privacy.api import PrivacyStatement, Status
 from sottovoce.privacy.ledger.budget import Budget
@@ -56,7 +56,7 @@ class PluginScheme:
         self.plugin, self.law = plugin, mechanism.law
         self.features, self.classes, self.epsilon = features, classes, epsilon
         self.name = plugin.name
-        with guarded(plugin, "make()"):
+        with plugin_errors(plugin):
             inner: Any = mechanism.make(features, classes, epsilon)
             self.copies, self.width = int(inner.copies), int(inner.width)
             self.exponent, self.error = int(inner.exponent), float(inner.error)
@@ -65,24 +65,24 @@ class PluginScheme:
 
     def release(self, row: Floats, label: int, words: Words) -> Values:
         """Return the release of one record, int64[width]; see ReleasingScheme.release."""
-        with guarded(self.plugin, "release()"):
+        with plugin_errors(self.plugin):
             result: object = self._inner.release(row.copy(), label, words)
         return self._check_array("release()", result, np.int64, (self.width,))
 
     def emits(self, values: Values) -> bool:
         """Return whether a release may have these values. See Scheme.emits."""
-        with guarded(self.plugin, "emits()"):
+        with plugin_errors(self.plugin):
             return bool(self._inner.emits(values))
 
     def decode(self, values: Values) -> Floats:
         """Return the unbiased estimates, float64[n, copies, d]. See Scheme.decode."""
-        with guarded(self.plugin, "decode()"):
+        with plugin_errors(self.plugin):
             result: object = self._inner.decode(values)
         return self._check_array("decode()", result, np.float64, (len(values), self.copies, self.features))
 
     def moments(self, values: Values) -> Moments:
         """Return the sums of the plug-in's estimates, after checking their types and shapes. See Scheme.moments."""
-        with guarded(self.plugin, "moments()"):
+        with plugin_errors(self.plugin):
             result: object = self._inner.moments(values)
         if not isinstance(result, Moments):
             raise self.plugin.error(f"moments() returned an object of type {type(result).__name__}, not Moments")
