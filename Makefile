@@ -32,9 +32,28 @@ $(STAMP): .ci/setup locks/dev.txt pyproject.toml lab/pyproject.toml
 	@.ci/setup
 	@touch $@
 
+# Background processes of a shell ignore Ctrl-C, and so would every process that a test starts and interrupts.
+PYTEST := env --default-signal=INT $(BIN)/python -m pytest --dist worksteal
+# A room's unit tests lie in a folder of its name, or in these. ROOM may also be a path below tests/.
+ROOM_algorithms := learners
+ROOM_kernels := kernels models_files
+ROOM_lab := audit experiments library models pages papers published simulate testbed vector
+ROOM_learning := learners
+ROOM_net := transport wire
+ROOM_node := node node_core
+ROOM_privacy := accounting perturbation secure_sum vault
+TESTS = $(or $(filter tests tests/%,$(ROOM)),$(addprefix tests/unit/,$(or $(ROOM_$(ROOM)),$(ROOM))),tests)
+MARKS = not soak$(if $(filter tests/%,$(ROOM)),, and (not process or smoke))
+
 .PHONY: test
-test: setup  ## run every test and enforce the coverage threshold
-	@.ci/test
+test: setup  ## run the deterministic tests and a few fleets of processes: 5 minutes; one room: make test ROOM=privacy
+	$(PYTEST) -n 2 -m "$(MARKS)" $(TESTS)
+
+.PHONY: test-all
+test-all: setup  ## run every test, and enforce the coverage threshold: 20 minutes
+	@rm -f .coverage .coverage.*
+	$(subst -m pytest,-m coverage run -m pytest,$(PYTEST)) -n 4
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 .PHONY: hooks
 hooks: setup  ## make git check the format, lint, types, imports and words of each commit

@@ -1,6 +1,10 @@
 """Fleets under random faults; `make cells` plays many more."""
 
+import pytest
+
 from tests.cells.rounds import play
+
+pytestmark = pytest.mark.slow
 
 
 def test_opened_sums_are_exact_and_unique_per_round() -> None:

@@ -17,6 +17,8 @@ from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:

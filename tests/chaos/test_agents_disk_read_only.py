@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.books import spending
 from tests.support.disks import device_on, failing_disk, is_working
 from tests.support.fleets import new_fleet
 from tests.support.processes import running
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 STEPS = 400
 

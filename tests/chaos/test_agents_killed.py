@@ -15,6 +15,8 @@ from tests.support.fleets import new_fleet
 from tests.support.processes import AGREED, AgentProcess
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 AGENTS, STEPS, KILLS = 4, 30, 8
 
 

@@ -3,6 +3,7 @@
 import resource
 from pathlib import Path
 
+import pytest
 from sottovoce.fleet import Fleet
 
 from tests.support.books import spending
@@ -10,6 +11,8 @@ from tests.support.devices import new_device
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 STEPS = 60
 

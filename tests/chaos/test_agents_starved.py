@@ -20,6 +20,8 @@ from tests.support.processes import AgentProcess
 from tests.support.starvation import address_space, limited, processor_share
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 SECONDS = 4.0
 LINES = 400
 MEBIBYTE = 2**20

@@ -7,12 +7,15 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sottovoce.fleet import Fleet
 
 from tests.support.devices import free_port, new_device
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 
 def test_peers_reach_an_agent_whose_temporary_files_are_gone(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.support.mosquitto import MOSQUITTO, Broker
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 AGENTS = 4
 STEPS = 20
 

@@ -25,6 +25,8 @@ from tests.support.crash_disk import EVERYTHING, NOTHING, Crash, CrashDisk, Imag
 from tests.support.disk_log import Operation, load
 from tests.support.memory import memory_directory
 
+pytestmark = pytest.mark.process
+
 SEED = 20_261_121
 MINIMUM_CUTS = 2_000  # power cuts
 SAMPLED_SHARE = 0.02  # of the power cuts that keep part of the unsynced data

@@ -148,6 +148,7 @@ def corrupt_databases(original: Original) -> Iterator[tuple[str, Image]]:
         yield f"only {length} bytes", {LEDGER: closed[LEDGER][:length]}
 
 
+@pytest.mark.slow
 def test_a_corrupt_database_is_refused_or_answers_as_before(
     original: Original, place_files: Callable[[Image], Path]
 ) -> None:
@@ -180,6 +181,7 @@ def corrupt_logs(original: Original) -> Iterator[tuple[str, Image]]:
     yield "no log", {LEDGER: original.image[LEDGER]}
 
 
+@pytest.mark.slow
 def test_a_corrupt_log_is_refused_or_leaves_a_prefix_of_the_ledger(
     original: Original, place_files: Callable[[Image], Path]
 ) -> None:

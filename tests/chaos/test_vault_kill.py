@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.vault_driver import ENOUGH_RELEASES, ENOUGH_UNFINISHED
+
+pytestmark = pytest.mark.process
 
 DRIVER = Path(__file__).with_name("vault_driver.py")
 SEED = 20_240_917

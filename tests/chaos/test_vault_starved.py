@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import Fleet
 from sottovoce.node.assemble import LEDGER
@@ -21,6 +22,8 @@ from tests.support.processes import AgentProcess
 from tests.support.starvation import address_space, limited, processor_share
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import TIMEOUT, until
+
+pytestmark = pytest.mark.process
 
 STEPS = 20
 SECONDS = 3.0

@@ -65,6 +65,7 @@ def test_devices_with_noisy_gradients_converge_to_the_released_total() -> None:
     assert _rms(estimates, total / weight) < ROUNDING
 
 
+@pytest.mark.slow
 def test_the_hub_of_a_star_forwards_all_mass() -> None:
     devices = fleet(12, "star", seed=3, steps=0, spread=5.0)
     estimates = _run(devices, Faults(loss=0.2), 1500.0)

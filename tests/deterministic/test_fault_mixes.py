@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 from sottovoce_lab.simulator import Faults, Simulation
@@ -12,6 +13,8 @@ from sottovoce_lab.simulator.fault_schedule import FaultSchedule
 from sottovoce_lab.simulator.faults import CycleEvent, CycleSpan, Sessions
 
 from tests.deterministic.fleet import fleet
+
+pytestmark = pytest.mark.slow
 
 _STORM = 14  # cycles
 _CALM = 60

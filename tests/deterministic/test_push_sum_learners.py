@@ -42,6 +42,7 @@ def _centralised(run_plan: Plan, step_size: float) -> float:
     return float((kernel.predict(model, run_plan.test.features)[0] == run_plan.test.labels).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["push-sum", "clipd2p", "constd2p", "adad2p"])
 def test_noise_free_accuracy_is_within_a_point_of_centralised_training(learner: str) -> None:
     run_plan = make_plan(learner, settings={"learner.steps": STEPS})
@@ -50,6 +51,7 @@ def test_noise_free_accuracy_is_within_a_point_of_centralised_training(learner: 
     assert report["final"]["accuracy_mean"] > _centralised(run_plan, 20.0) - 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clipping", ["constant", "decay", "quantile", "automatic"])
 def test_every_clipping_learns_at_a_proved_epsilon(clipping: str) -> None:
     run_plan = make_plan("adad2p", epsilon=8.0, settings={"learner.steps": STEPS, "learner.clipping": clipping})

@@ -14,6 +14,7 @@ async def test_an_old_copy_does_not_start(size: int, half: bool) -> None:
     assert (start_share, repeated_charges) == (0.0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [12, 100, 1000, 10_000])
 async def test_an_unrestored_device_starts_although_half_are_away(size: int) -> None:
     """Allow for the one device in 256 that finds no witness."""

@@ -10,6 +10,8 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
 
+pytestmark = pytest.mark.slow
+
 AGENTS, CYCLES, BATCH, RATE, DECAY, CLIP = 8, 60, 64, 30.0, 0.9, 0.5
 
 

@@ -49,6 +49,7 @@ def test_every_fault_changes_the_run(changed: Faults) -> None:
     assert run(3, changed) != run(3)
 
 
+@pytest.mark.process
 def test_results_do_not_depend_on_the_hash_seed() -> None:
     program = "from tests.deterministic.test_simulation import run; print(*run(3))"
     outputs = {

@@ -3,7 +3,6 @@
 SOTTOVOCE_FUZZ_RUNS lengthens the loop and SOTTOVOCE_FUZZ_SEED repeats one; a failure names its run.
 """
 
-import asyncio
 import os
 import random
 from pathlib import Path
@@ -13,6 +12,7 @@ from sottovoce.fleet import create_fleet, enrol
 
 from tests.support.mailbox import Post, exchange, send_and_wait, use_mailboxes
 from tests.support.mangling import mangle
+from tests.support.waiting import let_others_run
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
 SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
@@ -55,7 +55,7 @@ async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.
             error.add_note(f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: {topic} {raw.hex()}")
             raise
         assert set(here.take_refusals()) <= REASONS
-    await asyncio.sleep(0)
+    await let_others_run()
     assert here.received == honest
     here.receive_frame(*fresh)
     (answered,) = await here.take_frames(1)

@@ -11,6 +11,8 @@ from tests.support.devices import new_device
 from tests.support.processes import running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 LIMIT = 2**20
 A_CYCLE = 2**18  # bytes, and more than any cycle writes
 _WRITES = "import os, resource; f = open({!r}, 'wb'); f.write(bytes(2**20)); f.flush(); os.fsync(f.fileno())"

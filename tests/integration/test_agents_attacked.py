@@ -15,6 +15,8 @@ from tests.support.devices import kernel, new_device
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 SIZE = kernel().size
 REFUSED = grpc.StatusCode.FAILED_PRECONDITION
 

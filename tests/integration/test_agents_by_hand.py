@@ -15,6 +15,8 @@ from tests.support.devices import Device, accuracy, draw_records, free_port, new
 from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 STEPS = 20
 STEPS_OF_A_LIFE = 100
 PLENTY = {"privacy": {"epsilon": 100.0}}  # so that a few records are enough to learn from

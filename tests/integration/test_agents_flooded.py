@@ -20,6 +20,8 @@ from tests.support.floods import HALF_OPEN, KINDS, flood
 from tests.support.processes import AgentProcess
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 PERIOD, SECONDS, LONG = 0.4, 5.0, 60.0
 LIMITED = ("prlimit", "--nofile=1024:1024")
 MEMORY_MIB = 192  # the unit's MemoryMax

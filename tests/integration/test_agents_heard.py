@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from sottovoce.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 PAUSE = 3000.0  # seconds; full jitter takes at least a tenth of it
 

@@ -15,6 +15,8 @@ from tests.support.mischief import Mischief
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 SEED = 20_17
 
 

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import pytest
 from sottovoce.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
-PERIOD, SILENCE = 0.01, 5.0  # seconds
+pytestmark = pytest.mark.process
+
+PERIOD, SILENCE = 0.01, 1.0  # seconds
 
 
 def test_agents_that_agree_become_silent_and_a_restarted_one_is_heard(fleet: Fleet, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 STILL = {"learner": {"period": 3600.0, "steps": 1}}  # after its first cycle, only other devices' actions have an effect
 
 

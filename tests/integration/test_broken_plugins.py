@@ -9,6 +9,8 @@ import pytest
 from tests.support.plugins import example, install, run
 from tests.support.processes import SOTTOVOCE
 
+pytestmark = pytest.mark.process
+
 GROUP = "sottovoce.algorithms"
 POINT = "momentum-sgd = momentum_sgd:ALGORITHM"
 QUESTION = "        return None if 0 in work.answers else (0, work.model)"

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.processes import document, sottovoce
 
+pytestmark = pytest.mark.process
+
 SET = ["--set", "privacy.cell.min=4", "--set", "privacy.cell.threshold=0.6"]
 
 
@@ -19,7 +21,7 @@ def run_testbed(*options: str) -> dict[str, Any]:
 def test_processes_compute_a_mean_although_one_is_killed() -> None:
     result = run_testbed(
         "--agents", "6", "--learner", "average", "--data", "digits", "--topology", "full", "--epsilon", "4",
-        "--set", "privacy.noise=cell", "--set", "privacy.cell.spare=0", "--cycles", "40", "--period", "0.5",
+        "--set", "privacy.noise=cell", "--set", "privacy.cell.spare=0", "--cycles", "40", "--period", "0.2",
         "--fault", "kill=0.17@cycle:30",
     )  # fmt: skip
     assert result["privacy"]["status"] == "proved"

@@ -23,6 +23,8 @@ from tests.support.fleets import devices_listing_all, new_fleet
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 LEARNER: dict[str, Any] = {"mixing": "contributions", "steps": 20}
 KIND = Contributions.kind
 

@@ -4,11 +4,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from sottovoce.fleet import Fleet
 
 from tests.support.devices import Device, free_port, new_device
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 SAMPLED = {"sampling": "newscast", "period": 0.5}
 NOTHING_RELEASED = {"alone": False, "echoes": 1000}  # the copies of the ledger stay identical

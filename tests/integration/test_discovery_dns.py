@@ -15,6 +15,8 @@ from tests.support.namespaces import Host
 from tests.support.processes import sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 # answers from a zone file, one record set per line, until killed
 _SERVER = """
 import socket, sys

@@ -11,6 +11,8 @@ from tests.support.islands import SIZES, agents_on, check_merge_and_survival, tw
 from tests.support.namespaces import Host
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 LEARNING: dict[str, object] = {"period": 1.0, "steps": 1}
 
 

@@ -14,6 +14,8 @@ from tests.support.islands import SIZES, agents_on, check_merge_and_survival, tw
 from tests.support.mosquitto import MOSQUITTO
 from tests.support.namespaces import Host
 
+pytestmark = pytest.mark.process
+
 PORT = 8883
 
 

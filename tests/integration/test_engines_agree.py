@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.processes import document, sottovoce
 
+pytestmark = pytest.mark.process
+
 SIZES = [8, pytest.param(16, marks=pytest.mark.soak)]
 CENTRES = np.array([[0.9, 0.1, 0.1, 0.2], [0.1, 0.9, 0.2, 0.1], [0.1, 0.2, 0.9, 0.8]])
 

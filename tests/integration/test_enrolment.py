@@ -37,6 +37,8 @@ from tests.support.fleets import new_fleet
 from tests.support.processes import SOTTOVOCE, AgentProcess, running
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
@@ -118,6 +120,7 @@ def test_two_devices_from_one_bundle_are_detected(authority: Path, tmp_path: Pat
         )
 
 
+@pytest.mark.smoke
 def test_a_device_joins_with_a_token_and_keeps_its_keys(authority: Path, tmp_path: Path) -> None:
     seed = "a" * 32
     with serve_invitation(authority, "--seed", f"{seed}@10.0.0.7:7400") as (token, process):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -20,6 +21,8 @@ from tests.support.devices import Device, free_port
 from tests.support.enrolment import QUICK, wait_until_learning
 from tests.support.fleets import new_fleet
 from tests.support.processes import running
+
+pytestmark = pytest.mark.process
 
 
 class OtherCa:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sottovoce.fleet import Fleet, load
 
 from tests.support.attacker import Attacker
@@ -11,6 +12,8 @@ from tests.support.devices import Device, identity_files, new_device
 from tests.support.enrolment import QUICK, join_device, wait_until_learning
 from tests.support.processes import running
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 
 def test_pinned_devices_learn_together_and_trust_no_other(fleet: Fleet, tmp_path: Path) -> None:

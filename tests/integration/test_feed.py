@@ -28,6 +28,8 @@ from tests.support.mosquitto import Broker
 from tests.support.processes import sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
@@ -41,6 +43,7 @@ def replay(bystander: Bystander, begin: int, end: int) -> None:
         bystander.publish(GLOW, glow(minute, 4595.0 + 0.01 * minute))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("version", ["5", "3.1.1"])
 def test_readings_become_windows_and_nothing_else_is_stored(broker: Broker, tmp_path: Path, version: str) -> None:
     config = write_home_config(tmp_path, broker.url, f'version = "{version}"')

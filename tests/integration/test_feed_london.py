@@ -18,6 +18,8 @@ from tests.support.mosquitto import Broker
 from tests.support.processes import document, sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 LONDON = Path(
     os.environ.get("SOTTOVOCE_DATA", Path(__file__).parents[3] / "shared" / "data"),
     "lcl_halfhourly_2013",

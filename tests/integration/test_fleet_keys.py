@@ -19,8 +19,10 @@ from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
-ACCEPT = 30
-"""Seconds for which certificates of the key before hold: the agents renew theirs after twenty."""
+pytestmark = pytest.mark.process
+
+ACCEPT = 12
+"""Seconds for which certificates of the key before hold: the agents renew theirs after eight."""
 
 
 def trusts(agent: AgentProcess, changes: int) -> bool:

@@ -16,6 +16,8 @@ from tests.support.devices import Device, new_device
 from tests.support.processes import document, running, sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 def show_status(device: Device) -> dict[str, Any]:
     answered = sottovoce("fleet", "status", "--state", device.state, "--json")

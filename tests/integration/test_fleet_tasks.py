@@ -21,6 +21,8 @@ from tests.support.processes import AgentProcess, document, running, sottovoce
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 LIFE = 300.0
 SHARED = {"features": FEATURES, "classes": CLASSES, "expected_records": 60, "bounds": [0.0, 1.0]}
 RELATION = {"neighbouring": "replace-one"}

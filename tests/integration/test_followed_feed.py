@@ -21,6 +21,8 @@ from tests.support.processes import AgentProcess, sottovoce
 from tests.support.shifted_clock import ShiftedClock
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 BEFORE, AFTER, STEPS = 10, 6, 8
 TODAY = int(time.time() // DAY) + 1  # a clock that is ahead leaves gRPC deadlines in the future
 FIRST = TODAY - BEFORE
@@ -94,12 +96,12 @@ def test_a_day_is_learnt_once_it_has_ended_without_a_restart(fleet: Fleet, tmp_p
             assert agent.status()["state"] == "mixing"
         for home in homes:
             home.keep(TODAY, TODAY)
-        clock.sleep(DAY)
+        clock.advance(DAY)
         for agent in agents:
             until(lambda agent=agent: steps(agent) == STEPS // 2 + 1, "the day has ended")  # type: ignore[misc]
         for home in homes:
             home.keep(TODAY + 1, TODAY + AFTER - 1)
-        clock.sleep((AFTER - 1) * DAY)
+        clock.advance((AFTER - 1) * DAY)
         for agent in agents:
             until(lambda agent=agent: steps(agent) == STEPS // 2 + 2, "it learns from missed days")  # type: ignore[misc]
             assert agent.status()["privacy"]["spent_epsilon"] < 2.0

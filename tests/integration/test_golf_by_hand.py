@@ -16,6 +16,8 @@ from tests.support.mass import measure_mass
 from tests.support.processes import AgentProcess, document, running, sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 RECORDS = 40
 EPSILON = 40.0  # a few records are enough to learn from
 GOLF = {"name": "golf", "period": 0.05}

@@ -15,6 +15,8 @@ from tests.support.reports import check_report
 from tests.support.saved_states import messages_in_transit, read_agents
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 VISITS, EPSILON = 4, 8.0
 WALK = {"name": "gradient-walk", "period": 0.05, "budget": "k-times", "visits": VISITS}
 

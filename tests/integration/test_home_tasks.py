@@ -14,6 +14,8 @@ from tests.support.mosquitto import Broker
 from tests.support.processes import running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 __all__ = ["authority"]
 
 

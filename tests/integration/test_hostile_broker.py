@@ -5,7 +5,7 @@ import random
 import socket
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tests.support.hostile_broker import (
 )
 from tests.support.mischief import Mischief
 from tests.support.transports import Devices, Node, devices
+from tests.support.waiting import eventually, let_others_run
 
 SEED = 20_17
 
@@ -51,13 +52,6 @@ async def fleet(request: pytest.FixtureRequest, tmp_path: Path, broker: HostileB
 def inner(node: Node) -> MqttTransport:
     assert isinstance(node.inner, MqttTransport)
     return node.inner
-
-
-async def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait without blocking the devices, which share this loop."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - what changes are counters of the code that is tested
-            await asyncio.sleep(0.01)
 
 
 def inbox(recipient: Node, sender: Node) -> str:
@@ -137,26 +131,26 @@ async def test_a_message_is_handed_over_once_although_devices_restart(
             for node, other in (nodes, nodes[::-1]):
                 seen = inner(node).refused["size"]
                 broker.inject(Message(inbox(node, other), bytes(2**18 - 200)))
-                await wait_until(lambda node=node, seen=seen: inner(node).refused["size"] > seen)  # type: ignore[misc]
+                await eventually(lambda node=node, seen=seen: inner(node).refused["size"] > seen)  # type: ignore[misc]
         assert [len(node.received) for node in nodes] == handed
 
     await replay(a, b)
     assert min(inner(node).refused["replayed"] for node in (a, b)) >= 10
     for node in (a, b):  # as if the broker had ended and restarted them
         broker.drop(node.identity.node_id)
-        await wait_until(lambda node=node: not inner(node).connection.is_up)  # type: ignore[misc]
-        await wait_until(lambda node=node: inner(node).connection.is_up)  # type: ignore[misc]
+        await eventually(lambda node=node: not inner(node).connection.is_up)  # type: ignore[misc]
+        await eventually(lambda node=node: inner(node).connection.is_up)  # type: ignore[misc]
     await replay(a, b)
     assert received == {a.identity.node_id: len(a.received), b.identity.node_id: len(b.received)}
     await b.transport.stop(0.2)
     b = await fleet.start(b.identity)
-    await wait_until(lambda: inner(b).connection.is_up)
+    await eventually(lambda: inner(b).connection.is_up)
     await replay(a, b)
     assert await a.ask(b, b"anew") == b"wena"
     await replay(a, b)
     await a.transport.stop(0.2)
     a = await fleet.start(a.identity)
-    await wait_until(lambda: inner(a).connection.is_up)
+    await eventually(lambda: inner(a).connection.is_up)
     await replay(a, b)
     assert await a.ask(b, b"and again") == b"niaga dna"
     await replay(a, b)
@@ -191,9 +185,9 @@ async def test_a_device_leaves_a_broker_that_sends_no_mqtt(
         for what, raw in NO_MQTT.items():
             before = broker.connections
             broker.send(a.identity.node_id, raw)
-            await wait_until(lambda before=before: broker.connections > before)  # type: ignore[misc]
+            await eventually(lambda before=before: broker.connections > before)  # type: ignore[misc]
             assert await a.ask(b, what.encode()) == what.encode()[::-1]
-            await wait_until(lambda: broker.open == 2)
+            await eventually(lambda: broker.open == 2)
         for raw in (packet(SUBACK, b"\xff\xff\0\1"), packet(PUBACK, b"\xff\xff")):
             broker.send(a.identity.node_id, raw)  # unrequested answers have no effect
         assert await a.ask(b, b"still here") == b"ereh llits"
@@ -206,13 +200,14 @@ async def test_session_taken_over_is_reported_once_a_minute(
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a = await fleet.start(fleet.identity("a"))
         for count in (1, 2, 3):
-            await wait_until(lambda: inner(a).connection.is_up)
+            await eventually(lambda: inner(a).connection.is_up)
             broker.send(a.identity.node_id, packet(DISCONNECT, b"\x8e"))
-            await wait_until(lambda count=count: inner(a).connection.duplicates == count)  # type: ignore[misc]
+            await eventually(lambda count=count: inner(a).connection.duplicates == count)  # type: ignore[misc]
         assert len([line for line in caplog.messages if "duplicate-identity" in line]) == 1
         assert len([line for line in caplog.messages if "broker-lost" in line]) == 1
 
 
+@pytest.mark.slow
 async def test_ten_thousand_garbage_messages_change_nothing(
     broker: HostileBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -227,7 +222,7 @@ async def test_ten_thousand_garbage_messages_change_nothing(
             flood = [Message(rng.choice((topic, presence)), rng.randbytes(rng.choice((0, 10, 200)))) for _ in range(70)]
             flood += [replace(true, payload=_forge(rng, true.payload)) for _ in range(30)]
             broker.inject(*flood)
-            await asyncio.sleep(0)
+            await let_others_run()
         assert await a.ask(b, b"still here", 5) == b"ereh llits"
         assert [message for _, message in b.received if message != b"still here"] == [b"hello"]
         assert broker.connections == connections
@@ -250,7 +245,7 @@ async def test_a_presence_that_arrives_before_the_subscription_s_answer_is_heard
 ) -> None:
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a, b = await fleet.pair()
-        await wait_until(lambda: len(broker.retained) == 2)
+        await eventually(lambda: len(broker.retained) == 2)
         assert await a.transport.deliver(b.peer, b"hello", 20) == b"olleh"
 
 
@@ -281,17 +276,17 @@ async def test_a_wait_for_the_broker_ends_with_the_connection(
         broker.acknowledges, broker.judge = False, lambda _: ()
         before = broker.connections
         delivery = asyncio.create_task(a.transport.deliver(b.peer, b"held", 1000))
-        await wait_until(lambda: len(broker.on(inbox(b, a))) == 2)
+        await eventually(lambda: len(broker.on(inbox(b, a))) == 2)
         broker.drop(a.identity.node_id)
         with pytest.raises(DeliveryFailed, match="did not accept the message") as exc_info:
             await delivery
         assert exc_info.value.cause == "unreachable"
         for count in (1, 2):
-            await wait_until(lambda: inner(a).connection.is_up)
+            await eventually(lambda: inner(a).connection.is_up)
             broker.drop(a.identity.node_id)
-            await wait_until(lambda count=count: broker.connections > before + count)  # type: ignore[misc]
+            await eventually(lambda count=count: broker.connections > before + count)  # type: ignore[misc]
         broker.acknowledges, broker.judge = True, honest
-        await wait_until(lambda: inner(a).connection.is_up)
+        await eventually(lambda: inner(a).connection.is_up)
         assert await a.ask(b, b"again") == b"niaga"
 
 
@@ -338,7 +333,7 @@ async def test_a_transport_stopped_while_connecting_leaves_no_connection(
 async def test_a_transport_stops_although_its_farewell_is_not_accepted(tmp_path: Path, broker: HostileBroker) -> None:
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a = await fleet.start(fleet.identity("a"))
-        await wait_until(lambda: inner(a).connection.is_up)
+        await eventually(lambda: inner(a).connection.is_up)
         broker.acknowledges = False
         await a.transport.stop(0.1)
-        await wait_until(lambda: broker.open == 0)
+        await eventually(lambda: broker.open == 0)

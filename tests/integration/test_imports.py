@@ -13,6 +13,8 @@ from sottovoce.node.control import ask
 from tests.support.devices import new_device
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 # `sottovoce agent run`, which prints its imports when it ends
 _RUN = """
 import atexit, sys

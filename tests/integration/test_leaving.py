@@ -15,6 +15,8 @@ from tests.support.devices import Device, new_device
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 LEARNING = {"period": 0.1, "steps": 5}
 SAMPLED = {"sampling": "newscast", "period": 0.5}
 

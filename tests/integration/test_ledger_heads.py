@@ -19,6 +19,8 @@ from tests.support.devices import Device, free_port, new_device
 from tests.support.processes import AgentProcess, document, running, sottovoce
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 SLOW = {"learner": {"period": 0.1, "steps": 400}}
 
 

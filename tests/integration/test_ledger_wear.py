@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
 from sottovoce.fleet import Fleet
 
 from tests.support.books import spending
 from tests.support.devices import new_device
 from tests.support.processes import running
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 LIMIT = 2**20
 MAX_A_RELEASE = 30 * (2 * 4096 + 24)  # bytes: a charge's and a release's pages

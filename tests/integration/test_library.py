@@ -1,6 +1,5 @@
 """`import sottovoce`: an agent inside another program, and the examples."""
 
-import asyncio
 import json
 import signal
 import subprocess
@@ -16,6 +15,9 @@ from tests.support.books import spending
 from tests.support.devices import Device, draw_records, new_device
 from tests.support.processes import running
 from tests.support.sources import ROOT
+from tests.support.waiting import let_others_run
+
+pytestmark = pytest.mark.process
 
 EXAMPLES = ROOT / "examples"
 PLENTY = {"privacy": {"epsilon": 100.0}}  # a few records are enough to learn from
@@ -73,7 +75,7 @@ async def test_a_fault_ends_the_block_with_its_error(pair: list[Device]) -> None
 async def test_an_error_in_the_block_is_not_replaced_and_the_agent_ends(pair: list[Device]) -> None:
     async def fails() -> None:
         async with sottovoce.Agent.open(pair[0].config):
-            await asyncio.sleep(0)
+            await let_others_run()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

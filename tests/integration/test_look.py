@@ -18,6 +18,8 @@ from tests.support.devices import Device, new_device
 from tests.support.processes import SOTTOVOCE, AgentProcess, document, running, sottovoce
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess]]:
@@ -68,6 +70,7 @@ def _watch_top(arguments: list[object], words: str) -> tuple[int, str]:
         os.close(ours)
 
 
+@pytest.mark.smoke
 def test_the_doctor_finds_no_fault_in_two_running_devices(pair: list[AgentProcess]) -> None:
     for agent in pair:
         findings = _run_doctor(agent.device)

@@ -26,6 +26,8 @@ from tests.support.processes import SOTTOVOCE
 from tests.support.shifted_clock import ShiftedClock
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 PAGE = Path(__file__).parents[2] / "docs/how-to/meter-fleet.md"
 HOMES = ("elm-1", "elm-2", "elm-3")
 HALF_HOUR, DAYS = 1800, 6
@@ -141,7 +143,7 @@ def test_three_homes_follow_the_page_to_their_sixth_day(street: Street) -> None:
                     bystander.publish(GLOW, reading(street.first * 48 + number, int(counted[number])))
                 for home in HOMES:
                     street.wait_for_windows(home, number)
-                street.clock.sleep(HALF_HOUR)
+                street.clock.advance(HALF_HOUR)
         for home in HOMES:
             street.wait_for_peers(home, 2)
             status = street.status(home)

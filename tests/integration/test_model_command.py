@@ -73,6 +73,7 @@ def _predict_as_documented(path: Path, rows: list[list[float]]) -> dict[str, lis
             return result
 
 
+@pytest.mark.process
 def test_a_running_agent_and_its_export_predict_the_same(
     stopped_device: tuple[Device, dict[str, str], list[int]],
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_running_agent_and_its_export_predict_the_same(
     assert 0 < document["privacy"]["spent_epsilon"] <= 2.0
 
 
+@pytest.mark.process
 def test_a_stopped_agent_has_the_same_model(
     stopped_device: tuple[Device, dict[str, str], list[int]], tmp_path: Path, test_set: str
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_stopped_agent_has_the_same_model(
     assert report["accuracy"] > 0.9
 
 
+@pytest.mark.process
 def test_a_stopped_agent_needs_its_configuration(
     stopped_device: tuple[Device, dict[str, str], list[int]], tmp_path: Path
 ) -> None:
@@ -121,6 +124,7 @@ def test_a_stopped_agent_needs_its_configuration(
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.process
 def test_the_command_predicts_with_a_running_agent(fleet: Fleet, tmp_path: Path, test_set: str) -> None:
     device = new_device(fleet, tmp_path / "a", records=200).configure(learner={"steps": 10})
     with running(device) as (agent,):
@@ -134,6 +138,7 @@ def test_the_command_predicts_with_a_running_agent(fleet: Fleet, tmp_path: Path,
         assert float(scored.stdout.removeprefix("accuracy")) == pytest.approx(accuracy(agent.model()), abs=0.1)
 
 
+@pytest.mark.process
 def test_a_declaration_becomes_a_graph_that_runs_on_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

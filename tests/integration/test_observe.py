@@ -22,6 +22,8 @@ from tests.support.monitoring import TARGET_LABELS, expressions, get
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 SYNTHETIC = {"up": set[str](), "ALERTS": {"alertstate", "alertname", "severity"}}
 """Metrics that Prometheus itself adds, with their labels."""
 

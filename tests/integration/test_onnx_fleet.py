@@ -21,6 +21,8 @@ from tests.support.reports import check_report
 from tests.support.vaults import VaultProcess, separate_device, vault_section
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 STEPS = 12
 QUICK = {"period": 0.05, "steps": STEPS, "step_size": 4.0}
 

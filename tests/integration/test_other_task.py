@@ -11,6 +11,8 @@ from tests.support.devices import Device, accuracy, new_device
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 NAMED = {"columns": ["a", "b", "c", "d"], "labels": ["x", "y", "z"]}
 BASE: dict[str, dict[str, Any]] = {"data": {"bounds": [0.0, 1.0], **NAMED}, "learner": {}}
 ASKED_AGAIN = 200.0  # seconds: a device whose document is still unknown is asked when it next sends its ledger head

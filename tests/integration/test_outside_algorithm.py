@@ -10,6 +10,8 @@ import pytest
 from tests.support.plugins import example, install, run
 from tests.support.processes import SOTTOVOCE
 
+pytestmark = pytest.mark.process
+
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-algorithm.md"
 GROUP = "sottovoce.algorithms"
 CONFIG = """[agent]

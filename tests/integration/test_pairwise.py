@@ -20,6 +20,8 @@ from tests.support.fleets import devices_listing_all
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 UNIT = 2**40
 LEARNER: dict[str, Any] = {"mixing": "pairwise", "steps": 20}
 
@@ -40,7 +42,7 @@ def offer(number: float, *, reach: float = np.inf, size: int = 0) -> bytes:
 
 @pytest.mark.timeout(300)
 def test_a_slow_or_stopped_device_takes_nothing_from_the_others(fleet: Fleet, tmp_path: Path) -> None:
-    devices = devices_listing_all(fleet, tmp_path, 6, {**LEARNER, "period": 0.5}, slow=[5])
+    devices = devices_listing_all(fleet, tmp_path, 6, {**LEARNER, "period": 0.1}, slow=[5])
     with running(*devices) as agents:
         *others, stopped, slow = agents
         stopped.process.send_signal(signal.SIGSTOP)

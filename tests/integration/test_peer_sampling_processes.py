@@ -15,6 +15,8 @@ from tests.support.devices import Device, free_port, new_device
 from tests.support.processes import AGREED, AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 SAMPLED = {"sampling": "newscast", "period": 0.3}
 UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lasts eight periods, however busy the machine is
 

@@ -27,6 +27,7 @@ def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:
     assert "is a file; choose a directory" in completed.err
 
 
+@pytest.mark.process
 def test_figure_2_is_reproduced(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
     pytest.importorskip("sklearn", reason="needs the extra `experiments`")

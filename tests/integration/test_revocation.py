@@ -19,6 +19,8 @@ from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 QUICK: dict[str, dict[str, Any]] = {
     "learner": {"period": 0.05, "steps": 1},
     "identity": {"look_every": 0.05},
@@ -48,6 +50,7 @@ def version(agent: AgentProcess) -> int:
     return int(agent.status()["revocations"]["version"])
 
 
+@pytest.mark.smoke
 def test_a_list_given_to_one_device_reaches_all_and_stops_the_revoked_one(authority: Path, tmp_path: Path) -> None:
     """Devices a - b - c - d form a line; d is revoked, and only a is given the list."""
     fleet, out = open_fleet(authority), tmp_path / "list"

@@ -20,6 +20,8 @@ from tests.support.fleets import new_fleet, validity_ending_in
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 ROTATIONS = 4
 QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.02, "steps": 1}, "identity": {"look_every": 0.05}}
 

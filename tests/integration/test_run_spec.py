@@ -18,7 +18,7 @@ from tests.support.mosquitto import MOSQUITTO
 from tests.support.processes import document, sottovoce
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
 PUSH_SUM = """
 engine = "events"

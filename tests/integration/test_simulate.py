@@ -41,6 +41,7 @@ def test_the_report_has_the_usual_form() -> None:
     assert "simulated noise" in report["warnings"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["ridge", "pegasos", "logistic"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_every_model_learns_without_noise(model: str, classes: int) -> None:
@@ -51,6 +52,7 @@ def test_every_model_learns_without_noise(model: str, classes: int) -> None:
     assert report["warnings"] == []
 
 
+@pytest.mark.slow
 def test_more_privacy_costs_accuracy() -> None:
     strict, loose = (golf(f"epsilon={epsilon}", agents=1000)["final"]["accuracy_mean"] for epsilon in (0.5, 20))
     assert strict < loose
@@ -75,6 +77,7 @@ def test_every_topology_spreads_the_model(topology: str) -> None:
     assert report["final"]["accuracy_mean"] > (0.7 if topology == "ring" else 0.85)
 
 
+@pytest.mark.slow
 def test_the_extreme_scenario_slows_learning_but_does_not_stop_it() -> None:
     extreme = ("faults.drop=0.5", "faults.delay=[1,10]", "faults.churn=lognormal(0,1)", "faults.online=0.9")
     calm = golf("epsilon=inf", "learner.model=pegasos", agents=500)
@@ -175,6 +178,7 @@ def test_a_large_fleet_is_not_listed_device_by_device() -> None:
     assert any("not listed individually" in warning for warning in report["warnings"])
 
 
+@pytest.mark.slow
 @needs_data
 def test_sound_spambase_matches_the_paper() -> None:
     """Check the acceptance figures coarsely: one seed, fewer cycles."""

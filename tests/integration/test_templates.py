@@ -6,16 +6,18 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from sottovoce_lab.templates import templates
 
-from tests.support.devices import new_device
+from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
 from tests.support.plugins import example, install, run
 from tests.support.processes import SOTTOVOCE
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 PACKAGES = ("algorithm", "dataset", "mechanism", "source", "transport")
 MAX_LINES = 80
@@ -124,6 +126,12 @@ def test_another_package_s_mechanism_guarantees_nothing(packages: Path) -> None:
     assert "no ε is proved" in completed.stderr
 
 
+def received(packages: Path, device: Device) -> int:
+    """Return the number of messages that an agent has received; 0 until it answers."""
+    requested = run(packages / "site", SOTTOVOCE, "agent", "status", "--config", device.config, "--json")
+    return int(json.loads(requested.stdout)["traffic"]["received"]) if requested.returncode == 0 else 0
+
+
 def test_devices_communicate_over_the_transport(packages: Path, tmp_path: Path) -> None:
     fleet = new_fleet(tmp_path / "fleet")
     devices = [new_device(fleet, tmp_path / f"d{i}", seed=i, epsilon=50.0) for i in range(2)]
@@ -142,13 +150,7 @@ def test_devices_communicate_over_the_transport(packages: Path, tmp_path: Path) 
         for device in devices
     ]
     try:
-        deadline = time.monotonic() + 90
-        while True:
-            requested = run(packages / "site", SOTTOVOCE, "agent", "status", "--config", devices[0].config, "--json")
-            if requested.returncode == 0 and json.loads(requested.stdout)["traffic"]["received"] > 2:
-                break
-            assert time.monotonic() < deadline, requested.stdout + requested.stderr
-            time.sleep(0.3)
+        until(lambda: received(packages, devices[0]) > 2, "messages arrive", 90)
     finally:
         for process in running:
             process.terminate()

@@ -20,6 +20,7 @@ from tests.support.reports import check_report
 from tests.support.waiting import until
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.timeout(200),
     pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed"),
 ]

@@ -78,6 +78,7 @@ def run_in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) 
     return digest.hexdigest(), watcher
 
 
+@pytest.mark.slow
 def test_the_same_seed_yields_the_same_bits_under_every_fault(data: str) -> None:
     words = [*WORDS, "churn=lognormal(1,1)", "duplicate=0.2", "delay=100ms±50ms"]
     first, reported = run_in_memory(data, words)
@@ -109,6 +110,7 @@ def test_a_simulated_fleet_follows_its_trace(data: str, trace: str) -> None:
     ]  # nothing in cycle 5, about which nothing is reported
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [WORDS, ["churn=lognormal(1,1)"]])
 def test_processes_survive_the_faults(data: str, words: list[str]) -> None:
     report = _processes(data, words, agents=5)
@@ -116,6 +118,7 @@ def test_processes_survive_the_faults(data: str, words: list[str]) -> None:
     assert report["final"]["accuracy_mean"] > 0.6
 
 
+@pytest.mark.process
 def test_processes_follow_a_trace_in_which_all_are_away_at_once(data: str, trace: str) -> None:
     report = _processes(data, [trace], agents=4)
     assert [agent["alive"] for agent in report["agents"]] == [True, False, True, True]

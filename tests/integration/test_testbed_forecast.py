@@ -32,6 +32,7 @@ def gain(report: dict[str, Any]) -> float:
     return gained / best
 
 
+@pytest.mark.slow
 def test_a_fleet_beats_persistence_and_noise_costs_part_of_the_gain(tmp_path: Path) -> None:
     spec = meters_file(tmp_path, meters=6, days=24)
     gains = {
@@ -83,6 +84,7 @@ def test_the_result_is_shown_in_words(tmp_path: Path) -> None:
     assert re.search(r"error +0\.\d+ kWh mean absolute, 0\.\d+ worst agent; persistence", completed.out)
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)  # the testbed's own deadlines come first
 def test_processes_learn_what_the_simulation_learns(tmp_path: Path) -> None:
     spec = meters_file(tmp_path, 3, 16)

@@ -16,6 +16,7 @@ from tests.support.processes import document, processes_about, sottovoce
 from tests.support.reports import check_report
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.timeout(400),
     pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed"),
 ]
@@ -40,6 +41,7 @@ def run_report(*arguments: object, agents: int) -> tuple[dict[str, Any], str]:
     return report, completed.stderr
 
 
+@pytest.mark.smoke
 def test_a_fleet_learns_through_the_hardened_broker_and_leaves_nothing_behind(data: str, tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
     chosen = ("--data", data, "--cycles", 20, "--period", 0.2, "--epsilon", 20)

@@ -19,7 +19,7 @@ from tests.support.processes import SOTTOVOCE, document, processes_about, sottov
 from tests.support.reports import check_report
 from tests.support.waiting import TIMEOUT, until
 
-pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,7 @@ def ledgers(directory: Path) -> dict[str, tuple[float, int]]:
     return results
 
 
+@pytest.mark.smoke
 def test_four_agents_learn_digits_and_their_ledgers_agree_with_the_report(tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
     report = run_report(

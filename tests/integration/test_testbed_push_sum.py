@@ -10,7 +10,7 @@ from tests.support.devices import draw_records
 from tests.support.processes import document, sottovoce
 from tests.support.reports import check_report
 
-pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 AGENTS = 8
 
 

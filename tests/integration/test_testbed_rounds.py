@@ -35,6 +35,7 @@ def rounds(data: str, learner: str, *arguments: object, agents: int = 4, cycles:
     return report
 
 
+@pytest.mark.process
 @pytest.mark.timeout(400)
 def test_eight_processes_learn_in_rounds_and_their_ledgers_agree(data: str, tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
@@ -129,6 +130,7 @@ def test_impossible_options_are_refused_in_one_line(
     assert words in completed.err
 
 
+@pytest.mark.process
 def test_sampled_peers_are_not_neighbours(data: str) -> None:
     completed = sottovoce("testbed", "--learner", "pdsl", "--data", data, "--topology", "newscast", "--agents", 3)
     assert (completed.returncode, completed.stderr.count("\n")) == (3, 1)

@@ -42,6 +42,7 @@ def run_simulation(
     return report
 
 
+@pytest.mark.process
 def test_eight_processes_share_one_model_and_their_ledgers_agree_with_the_report(tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
     completed = sottovoce(

@@ -22,7 +22,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.process if "mqtt" in kind else ()) for kind in KINDS])
 async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Devices]:
     def port() -> int:
         running: Broker = request.getfixturevalue("broker")
@@ -146,6 +146,7 @@ async def test_stopping_a_transport_ends_its_deliveries(fleet: Devices) -> None:
             await sending
 
 
+@pytest.mark.process
 async def test_a_device_with_two_transports_uses_the_one_that_works(tmp_path: Path, broker: Broker) -> None:
     fleet = new_fleet(tmp_path / "fleet")
     async with devices("grpc", fleet, tmp_path, lambda: 0) as direct:

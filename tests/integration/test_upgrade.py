@@ -19,6 +19,8 @@ from tests.support.devices import Device, free_port
 from tests.support.processes import running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "state-0.1.tar.gz"
 STEPS, DONE = 12, 5
 BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
@@ -30,6 +32,7 @@ def old(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.smoke
 def test_agents_continue_where_version_0_1_stopped(old: Path) -> None:
     devices = [Device(old / name, load(old / name / "identity"), free_port()) for name in ("ended", "killed")]
     for device, peer in (devices, devices[::-1]):

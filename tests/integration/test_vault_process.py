@@ -21,6 +21,8 @@ from tests.support.processes import AGREED, AgentProcess, document, running, sot
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import TIMEOUT, until
 
+pytestmark = pytest.mark.process
+
 STEPS = 20
 PLENTY = {"privacy": {"epsilon": 100.0}}  # a few records are enough to learn from
 
@@ -72,6 +74,7 @@ def test_two_agents_with_separate_vaults_learn_and_agree(fleet: Fleet, tmp_path:
         assert (spending(device).charges, spending(device).releases) == (STEPS, STEPS)
 
 
+@pytest.mark.smoke
 def test_a_killed_vault_resumes_where_it_stopped(fleet: Fleet, tmp_path: Path) -> None:
     device = device_at(fleet, tmp_path / "a", learner={"steps": 60, "period": 0.05})
     with VaultProcess(device) as first, AgentProcess(device) as agent:

@@ -30,6 +30,8 @@ from sottovoce.privacy.vault import Ledger
 from tests.support.devices import FEATURES, Device
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 
+pytestmark = pytest.mark.process
+
 VAULT_USER, AGENT_USER = 61_001, 61_002
 STEPS = 20
 ROOT = os.getuid() == 0

@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.process
 
 SWEEP = ("run", "clipd2p", "--set", "cycles=400", "--set", "seed=0,1,2,3", "--set", "epsilon=1,2")
 

@@ -25,6 +25,8 @@ from tests.mutations import mutants
 from tests.mutations.catchers import PINS, Catcher, device_noise, every_unit, fit, forged_heads, neighbours
 from tests.mutations.mutants import Mutant
 
+pytestmark = pytest.mark.slow
+
 TRIALS, AUDITS = 256, 3
 
 GAUSSIAN, CLIPD2P = ("mechanism", "discrete-gaussian"), ("learner", "clipd2p")

@@ -42,6 +42,7 @@ def test_more_releases_never_cost_less(
     assert composed_epsilon({pair: count}, delta) <= composed_epsilon({pair: count + more}, delta) * ROUNDING + 1e-9
 
 
+@pytest.mark.slow
 @fewer_examples
 @given(rates, noises, rates, noises, st.integers(1, 300), st.floats(1e-3, 2), deltas)
 def test_additional_releases_of_another_kind_never_cost_less(
@@ -91,6 +92,7 @@ def test_composed_delta_inverts_composed_epsilon(
     assert composed_epsilon({pair: count}, delta) == epsilon
 
 
+@pytest.mark.slow
 @fewer_examples
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.floats(0.5, 4))
 def test_is_affordable_agrees_with_the_cost(count: int, mu_squared: float, pure: float, budget: float) -> None:

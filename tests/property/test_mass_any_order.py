@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sottovoce.learning.learners import Ask, Message, SetTimer
@@ -12,6 +13,8 @@ from sottovoce.privacy.api import Query
 from sottovoce_lab.simulator import Device
 
 from tests.deterministic.fleet import PowerCut, fleet
+
+pytestmark = pytest.mark.slow
 
 NODES = ("device-0", "device-1", "device-2")
 nodes = st.sampled_from(NODES)

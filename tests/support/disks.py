@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -96,7 +95,6 @@ class FailingDisk:
         is_unmounted = subprocess.run(["umount", self.at], capture_output=True, check=False).returncode == 0
         if not is_unmounted:
             agent.process.send_signal(signal.SIGCONT)
-            time.sleep(0.02)
         return is_unmounted
 
 

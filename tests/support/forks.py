@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import sys
 from pathlib import Path
 
 from sottovoce.cli.outcome import run_to_exit_code
@@ -17,7 +18,8 @@ def main(words: list[str]) -> int:
 
 
 def start(words: list[str], log: Path) -> AgentProcess:
-    """Start a service as a fork."""
+    """Start a service as a fork; tests/conftest.py counts it as a process that a test starts."""
+    sys.audit("tests.process", "fork")
     return _server().start(__name__, words, log)
 
 

@@ -1,7 +1,7 @@
 """Devices that communicate over gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.net.transports.grpc import GrpcTransport
 
 from tests.support.devices import free_port
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, eventually
 
 LIMIT = 4 * 2**20
 
@@ -81,13 +81,6 @@ async def listening(*nodes: Node) -> AsyncIterator[None]:
         yield
 
 
-async def wait_until(condition: Callable[[], bool]) -> None:
-    """Poll until the condition holds."""
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
-            await asyncio.sleep(0.02)
-
-
 async def refused_connections(node: Node, at_least: int) -> None:
     """Wait for refused connections: a handshake is certain to have failed only when its time has elapsed."""
-    await wait_until(lambda: node.transport.listener().refused >= at_least)
+    await eventually(lambda: node.transport.listener().refused >= at_least)

@@ -10,6 +10,8 @@ from sottovoce.net.transports.mqtt import Broker, MqttTransport, transport
 from sottovoce.net.wire.v1.mqtt_pb2 import Frame
 from sottovoce.node.wait_status import Waits
 
+from tests.support.waiting import let_others_run
+
 
 class Mailbox:
     """Stand-in for a transport's connection.
@@ -121,7 +123,7 @@ class Post:
                 if len(results) >= count:
                     self.box.sent.clear()
                     return results
-                await asyncio.sleep(0)
+                await let_others_run()
 
     def take_refusals(self) -> dict[str, int]:
         """Return the refusals since the last call."""
@@ -138,7 +140,7 @@ def use_mailboxes(patch: pytest.MonkeyPatch) -> None:
 async def send_and_wait(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.Task[bytes], tuple[str, bytes]]:
     """Send a message once its recipient is introduced; return the task that waits for the answer, and the frame."""
     delivery = asyncio.create_task(sender.transport.deliver(recipient.peer, message, 20))
-    await asyncio.sleep(0)
+    await let_others_run()
     sender.introduce(recipient)
     (request,) = await sender.take_frames(1)
     return delivery, request

@@ -33,7 +33,7 @@ class ShiftedClock:
         self._ahead = ahead
         self._write()
 
-    def sleep(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Let this many seconds pass, as on a suspended machine."""
         self._ahead += seconds
         self._slept += seconds

@@ -8,6 +8,8 @@ import pytest
 from tests.support.loads import draw_half_hours
 from tests.year.run import BEFORE, Plan, Year
 
+pytestmark = pytest.mark.slow
+
 DAYS = 40
 
 

@@ -9,6 +9,7 @@ from sottovoce.privacy import accounting
 HEAVY = ("aiomqtt", "asyncio", "cryptography", "google.protobuf", "grpc", "msgspec", "rich", "sqlite3", "ssl", "typer")
 
 
+@pytest.mark.process
 def test_the_accountant_loads_numpy_and_no_other_dependency() -> None:
     code = (
         "import sys\nbefore = set(sys.modules)  # a measuring of coverage loads some\n"

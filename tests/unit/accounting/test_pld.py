@@ -19,6 +19,8 @@ from sottovoce.privacy.accounting.pairs import (
 )
 from sottovoce.privacy.accounting.pld import losses, outline
 
+pytestmark = pytest.mark.slow
+
 KNOWN_EPSILONS = [
     (0.01, 1.0, 1000, 1e-5, 1.82824, 2.84345),
     (0.01, 0.5, 100, 1e-5, 6.47621, 6.69821),

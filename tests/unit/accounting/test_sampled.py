@@ -108,6 +108,7 @@ def test_affordability_of_the_next_charge(monkeypatch: pytest.MonkeyPatch) -> No
     assert sampled_epsilon(1e-3, 0.1, {POISSON: charged + 1}, 1.1e-6) > 1.5
 
 
+@pytest.mark.process
 def test_a_closed_form_ledger_needs_no_distributions() -> None:
     import subprocess
     import sys

@@ -5,6 +5,8 @@ import json
 import pytest
 from sottovoce_lab.auditor import LEARNERS, audit
 
+pytestmark = pytest.mark.slow
+
 LONG = {"pdsl", "dp-cga", "muffliato", "dp-net-fleet"}  # in rounds, like dp-dpsgd
 TRIALS = 100
 

@@ -11,6 +11,8 @@ from sottovoce_bootstrap.contacts import CANDIDATES, Contacts
 from tests.unit.bootstrap.overlay import PERIOD, Overlay, make_address, make_seed
 from tests.unit.bootstrap.test_bootstrap_membership import _exchange, _member
 
+pytestmark = pytest.mark.slow
+
 Identities = Sequence[Identity]
 
 

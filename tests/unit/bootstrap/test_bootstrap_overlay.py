@@ -9,6 +9,8 @@ from sottovoce_bootstrap import Request
 
 from tests.unit.bootstrap.overlay import PERIOD, Overlay, make_address, make_seed
 
+pytestmark = pytest.mark.slow
+
 Identities = Sequence[Identity]
 SIZE = 60
 

@@ -238,6 +238,7 @@ def test_8_a_defect_shows_its_location(monkeypatch: pytest.MonkeyPatch, error: E
     assert completed.err.endswith("sottovoce: internal error: this is a bug; please report the lines above\n")
 
 
+@pytest.mark.process
 def test_4_standard_output_on_a_full_disk() -> None:
     with Path("/dev/full").open("w") as full:
         completed = subprocess.run(
@@ -249,6 +250,7 @@ def test_4_standard_output_on_a_full_disk() -> None:
     )
 
 
+@pytest.mark.process
 def test_130_interrupted_while_the_command_is_loaded() -> None:
     code = (
         "import sys\n"

@@ -82,6 +82,7 @@ def test_nothing_is_revoked_when_the_list_cannot_be_written(authority: Path, tmp
         assert not (authority / NAME).exists()
 
 
+@pytest.mark.process
 def test_an_invitation_whose_process_was_killed_is_not_shown(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

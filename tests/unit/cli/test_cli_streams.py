@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 
 def test_an_ascii_terminal_gets_question_marks() -> None:
     """In this case, Python must write ASCII; tables are written without querying the stream."""

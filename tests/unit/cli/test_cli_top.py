@@ -226,6 +226,7 @@ def test_omitted_columns_are_named(answers: dict[str, dict[str, Any]]) -> None:
     assert "not shown" not in _text(Devices([Path("agent-00")], Path("kept")).take_snapshot(), 200)
 
 
+@pytest.mark.process
 @pytest.mark.timeout(60)
 def test_q_quits_and_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     leader, terminal = pty.openpty()

@@ -105,6 +105,7 @@ def test_a_test_split_with_another_shape_is_refused(tmp_path: Path) -> None:
         load(f"idx:{tmp_path}")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MNIST.is_dir(), reason=f"MNIST is not in {MNIST}")
 def test_mnist_has_its_published_counts() -> None:
     data = load(f"idx:{MNIST}")

@@ -81,6 +81,7 @@ def test_a_parsed_spec_loads_the_same_records_as_its_text(tmp_path: Path) -> Non
     assert np.array_equal(load(parse(text)).records.features, load(text).records.features)
 
 
+@pytest.mark.process
 def test_the_data_package_imports_no_heavy_package() -> None:
     heavy = "{'sklearn', 'scipy', 'pandas', 'torch', 'grpc', 'pydantic', 'numpy.random'}"
     program = f"import sys, sottovoce.data; print(*({heavy} & sys.modules.keys()))"

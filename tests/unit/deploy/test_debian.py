@@ -27,6 +27,7 @@ def requirements(*extras: str) -> dict[str, str]:
     return {block.partition("==")[0]: block for block in result}
 
 
+@pytest.mark.process
 def test_an_extra_includes_its_requirements_and_everything_has_hashes() -> None:
     bare, more = requirements(), requirements("discovery")
     assert "grpcio" in bare
@@ -34,6 +35,7 @@ def test_an_extra_includes_its_requirements_and_everything_has_hashes() -> None:
     assert all("--hash=sha256:" in block for block in more.values())
 
 
+@pytest.mark.process
 def test_an_unlocked_extra_is_named() -> None:
     done = subprocess.run(
         [sys.executable, str(DEBIAN / "requirements"), "torch"], capture_output=True, text=True, check=False
@@ -42,6 +44,7 @@ def test_an_unlocked_extra_is_named() -> None:
     assert "no torch: run locks/update" in done.stderr
 
 
+@pytest.mark.process
 def test_a_device_runs_the_same_packages_on_every_python() -> None:
     """Pip evaluates markers for the building Python, not for the release's."""
     markers = [block.partition("\n")[0] for block in requirements("discovery", "metrics", "onnx", "qr").values()]
@@ -61,6 +64,7 @@ def test_packages_are_tested_on_every_release() -> None:
     assert list(built_for()) == list(RELEASES), "oldest first"
 
 
+@pytest.mark.process
 @needs_dpkg
 def test_upgrading_debian_or_the_revision_upgrades_the_package() -> None:
     assert "-${REVISION:-1}~deb${debian}u1\n" in (DEBIAN / "build").read_text()
@@ -71,6 +75,7 @@ def test_upgrading_debian_or_the_revision_upgrades_the_package() -> None:
         assert newer(later, than=older)
 
 
+@pytest.mark.process
 @needs_dpkg
 @pytest.mark.parametrize(
     "variable, named", [("RELEASE", "choose bookworm (Debian 12) or trixie"), ("ARCH", "amd64 and arm64 only")]
@@ -97,6 +102,7 @@ def test_the_manual_page_has_every_command(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(len(line) < 1000 for line in page.splitlines())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("script", ["postinst", "prerm", "postrm", "build"])
 def test_a_script_can_be_parsed_and_run(script: str) -> None:
     file = DEBIAN / script

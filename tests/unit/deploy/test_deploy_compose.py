@@ -125,6 +125,7 @@ def test_the_image_runs_as_an_unprivileged_user(containerfile: str) -> None:
     assert not re.search(r"amd64|x86_64|aarch64", containerfile.split("ARG BASE")[1])
 
 
+@pytest.mark.process
 def test_packages_are_taken_from_a_lock_completely_or_not_at_all(tmp_path: Path) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text("# by hand\none==1 \\\n    --hash=sha256:aa\n    # via two\none-more==1 --hash=sha256:bb\ntwo==2\n")

@@ -168,6 +168,7 @@ def fleet(tmp_path: Path) -> Fleet:
     return create_fleet(tmp_path / "fleet", "cluster")
 
 
+@pytest.mark.process
 def test_a_pod_joins_with_its_own_bundle_and_keeps_its_identity(
     pod: dict[str, Any], fleet: Fleet, tmp_path: Path
 ) -> None:
@@ -189,6 +190,7 @@ def test_a_pod_joins_with_its_own_bundle_and_keeps_its_identity(
     assert not list((tmp_path / "tmp").iterdir()), "no copy of the keys stays behind"
 
 
+@pytest.mark.process
 def test_a_pod_without_a_bundle_does_not_start(pod: dict[str, Any], tmp_path: Path) -> None:
     for directory in ("var/lib/sottovoce", "bundles", "config", "run/sottovoce", "tmp"):
         (tmp_path / directory).mkdir(parents=True)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
 import sottovoce
 
 from tests.support.sources import PACKAGES, ROOT
@@ -47,6 +48,7 @@ def test_all_packages_but_the_lab_are_in_the_wheel_of_a_device() -> None:
     assert built == [package for package in PACKAGES if package.name != "sottovoce_lab"]
 
 
+@pytest.mark.process
 def test_without_the_lab_its_commands_say_what_to_install() -> None:
     for words in (["testbed", "--agents", "3"], ["run", "x.toml"], ["simulate", "golf"], ["reproduce"],
                   ["privacy", "audit", "--learner", "golf"]):  # fmt: skip
@@ -56,6 +58,7 @@ def test_without_the_lab_its_commands_say_what_to_install() -> None:
         assert "Traceback" not in completed.stderr
 
 
+@pytest.mark.process
 def test_without_the_lab_all_other_commands_work_and_the_lab_s_are_not_offered() -> None:
     completed = without_lab("--help")
     assert completed.returncode == 0, completed.stderr

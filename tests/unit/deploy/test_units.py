@@ -24,6 +24,7 @@ def test_units_exist() -> None:
     assert [unit.stem for unit in UNITS] == ["sottovoce-agent", "sottovoce-feed", "sottovoce-vault"]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_s_exposure_is_low(unit: Path) -> None:

@@ -20,6 +20,7 @@ def test_a_model_that_runs_here(device: Device) -> None:
     assert (finding.level, "softmax with clipd2p" in finding.what) == (Level.OK, True)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "tables, words",
     [

@@ -135,6 +135,7 @@ def test_linear_models_start_at_zero(name: str) -> None:
     assert kernel.initial(7).tolist() == [0.0] * kernel.size
 
 
+@pytest.mark.process
 def test_linear_models_never_load_the_random_number_generators() -> None:
     """The generators take 7 MiB, and other kernels' modules would be loaded for nothing."""
     code = (

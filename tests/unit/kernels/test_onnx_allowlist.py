@@ -83,6 +83,7 @@ def test_graph_names_are_recognised() -> None:
     assert not is_graph("../mnist-mlp")
 
 
+@pytest.mark.process
 def test_a_kernel_checks_its_data(file: Path) -> None:
     listed = (graph_digest(str(file)),)
     kernel = kernel_named(str(file), 3, 2, 0, graphs=listed)

@@ -35,6 +35,7 @@ def interpreter(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "executable", str(path))
 
 
+@pytest.mark.process
 def test_a_sound_graph_accepts_its_stated_batch_size_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = load_graph(checked_file(graph()))
     assert probe_graph(sound) == 8
@@ -42,11 +43,13 @@ def test_a_sound_graph_accepts_its_stated_batch_size_and_is_tried_once(monkeypat
     assert probe_graph(sound) == 8
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("classes, chunk", [(1, 4), (3, 1), (3, 2)])
 def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
     assert probe_graph(load_graph(graph(3, classes, facts=make_graph_facts(3, classes, chunk)))) == chunk
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "flaw, why",
     [
@@ -59,21 +62,25 @@ def test_arithmetic_without_a_valid_epsilon_is_refused(flaw: Flaw, why: str) -> 
         probe_graph(load_graph(checked_file(graph(flaw=flaw))))
 
 
+@pytest.mark.process
 def test_if_position_changes_bits_examples_run_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
     assert probe_graph(load_graph(checked_file(graph(flaw="goes by place")))) == 1
     assert [record.getMessage().split()[0] for record in caplog.records] == ["graph-one-by-one"]
 
 
+@pytest.mark.process
 def test_a_graph_that_does_not_clip_is_refused() -> None:
     with pytest.raises(ConfigError, match="an example may contribute more than the clip"):
         probe_graph(load_graph(graph(flaw="does not clip")))
 
 
+@pytest.mark.process
 def test_an_unloadable_graph_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"mine\.onnx: the file has no description"):
         probe_graph(load_graph(graph(facts="")))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "script, why",
     [
@@ -88,6 +95,7 @@ def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monke
         probe_graph(load_graph(graph()))
 
 
+@pytest.mark.process
 def test_a_hanging_runtime_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", "exec sleep 60", monkeypatch)
     with pytest.raises(ConfigError, match=r"did not finish within 0\.2 s"):
@@ -109,6 +117,7 @@ def test_an_old_runtime_is_refused(version: str, monkeypatch: pytest.MonkeyPatch
         onnxruntime()
 
 
+@pytest.mark.process
 def test_the_runtime_sends_no_telemetry(tmp_path: Path) -> None:
     """By default, the runtime writes a device identifier and an event queue below the home directory."""
     program = """

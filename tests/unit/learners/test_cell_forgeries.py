@@ -15,6 +15,8 @@ from sottovoce.learning.learners import PeersChanged, Received
 from tests.cells.liars import Forger
 from tests.cells.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def _deliver(cells: Cells, state: CellState, liar: str, content: AnyContent) -> CellState:
     """Hand a message to the learner, and return the state after it."""

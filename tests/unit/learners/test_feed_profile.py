@@ -73,6 +73,7 @@ def error(found: NDArray[np.float64], true: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.mean((found - true) ** 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_forty_homes_learn_a_month_s_profile_far_better_than_with_local_noise(tmp_path: Path) -> None:
     wh = draw_half_hours(HOMES, DAYS, 3)

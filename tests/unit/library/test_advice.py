@@ -57,6 +57,7 @@ def _of_the_best_rule(separation: float, features: int, classes: int) -> float:
     return float((distances.argmin(axis=1) == labels).mean())
 
 
+@pytest.mark.process
 def test_the_best_learner_is_first_with_its_guarantee() -> None:
     reported: list[tuple[int, int, str]] = []
     result = advise(Shape(20, 2, 4, 2, 8.0), lambda done, of, name: reported.append((done, of, name)))

@@ -7,6 +7,8 @@ from sottovoce_lab.library.comparisons import SEEDS, Comparison, start_compariso
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def _normal_priority(monkeypatch: pytest.MonkeyPatch) -> None:

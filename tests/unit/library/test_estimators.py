@@ -17,6 +17,7 @@ QUICK: dict[str, Any] = {"agents": 3, "cycles": 10, "settings": {"learner.steps"
 THREE_CLASSES_IN_THE_PLANE = "the default transform keeps only the direction of a record"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator, exceptions",
     [

@@ -20,7 +20,7 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.node.control import MAX_CONTROL_REQUEST, ControlServer, ask, decode_parameters
 from sottovoce.node.wait_status import Waits
 
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, let_others_run
 
 
 class Agent:
@@ -39,7 +39,7 @@ class Agent:
         self.stopped = True
 
     async def leave(self) -> dict[str, Any]:
-        await asyncio.sleep(0)
+        await let_others_run()
         self.stopped = True
         return {"stopping": True, "handed_over": False, "left": "something"}
 

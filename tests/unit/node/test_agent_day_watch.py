@@ -7,6 +7,8 @@ from sottovoce.days import DAY, NOT_BEFORE, last_complete_day
 from sottovoce.node.day_watch import DayWatch
 from sottovoce.node.wait_status import Waits
 
+from tests.support.waiting import let_others_run
+
 FIRST = int(NOT_BEFORE // DAY) + 10
 
 
@@ -59,8 +61,7 @@ def test_the_wait_has_a_reason_and_stops_at_once() -> None:
     async def collect_waits() -> list[dict[str, str | float | bool]]:
         wall, waits, stopping = Wall(FIRST + 0.5), Waits(), asyncio.Event()
         running = asyncio.create_task(DayWatch((FIRST, FIRST), lambda: wall.now, waits).run(stopping, wall.tell))
-        for _ in range(5):  # until it waits
-            await asyncio.sleep(0)
+        await let_others_run(5)  # until it waits
         document = waits.to_dict()
         stopping.set()
         await running

@@ -16,6 +16,8 @@ from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.node.link import Link
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
+from tests.support.waiting import let_others_run
+
 SCHEDULE = Schedule(
     learner="push-sum", size=2, period=1.0, steps=0, step_size=1.0, step_decay=0.0, expected_records=1.0, fanout=1
 )
@@ -71,7 +73,7 @@ class Rig:
 
     async def leave(self, *, told: bool = True) -> dict[str, Any]:
         outcome = asyncio.ensure_future(self.departure.wait_for_outcome())
-        await asyncio.sleep(0)
+        await let_others_run()
         await self.departure.hand_over(asyncio.Event(), peers_informed=told)
         self.departure.report_outcome()
         return await outcome
@@ -112,7 +114,7 @@ async def test_mass_received_during_departure_is_handed_over() -> None:
 async def test_device_accepts_no_messages_if_its_peers_were_not_informed(told: bool) -> None:
     rig = Rig(Someone("well"), alive=set())
     leaving = asyncio.ensure_future(rig.leave(told=told))
-    await asyncio.sleep(0.02)
+    await let_others_run(50)
     assert rig.departure.is_closed is not told
     await leaving
     assert rig.departure.is_closed

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,6 +11,8 @@ from sottovoce.errors import InternalError, NetworkError
 from sottovoce.node.discovery import Discovery
 from sottovoce.node.wait_status import Waits
 from sottovoce_bootstrap import Contact
+
+from tests.support.waiting import eventually, let_others_run
 
 SOMEBODY = Contact("a" * 32, ("10.0.0.1:7400",))
 
@@ -27,7 +29,7 @@ class Scripted:
     async def look(self) -> Sequence[Contact]:
         outcome = self._script[min(self.statistics, len(self._script) - 1)]
         self.statistics += 1
-        await asyncio.sleep(0)
+        await let_others_run()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -70,17 +72,11 @@ class Rig:
         self.learnt.setdefault(source, []).append(contacts)
 
 
-async def _wait_until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - no one but the test waits for it
-            await asyncio.sleep(0.005)
-
-
 async def test_sources_are_searched_in_parallel() -> None:
     rig = Rig(Stuck("dns", ()), Scripted("mdns", NetworkError("no network")), Scripted("mqtt", [SOMEBODY]))
     async with rig.running():
-        await _wait_until(lambda: rig.learnt.get("mqtt"))
-        await _wait_until(lambda: rig.discovery.statistics["mdns"].failures >= 2)
+        await eventually(lambda: rig.learnt.get("mqtt"))
+        await eventually(lambda: rig.discovery.statistics["mdns"].failures >= 2)
         waiting = {wait["name"]: wait["reason"] for wait in rig.waits.to_dict()}
     assert rig.learnt["mqtt"][0] == [SOMEBODY]
     assert set(rig.learnt) == {"mqtt"}
@@ -97,8 +93,8 @@ async def test_a_failure_is_reported_once_a_minute_and_cleared_by_a_success(
     rig = Rig(source)
     with caplog.at_level(logging.WARNING):
         async with rig.running():
-            await _wait_until(lambda: source.statistics >= 6)
-            await _wait_until(lambda: rig.learnt)
+            await eventually(lambda: source.statistics >= 6)
+            await eventually(lambda: rig.learnt)
             assert rig.discovery.statistics["dns"].failures == 0
             assert rig.discovery.statistics["dns"].found == 1
     reported = [record.getMessage() for record in caplog.records if "discovery-failed" in record.getMessage()]
@@ -110,18 +106,18 @@ async def test_searches_are_rare_with_contacts_and_frequent_without() -> None:
     rig = Rig(source)
     rig.known = 5
     async with rig.running():
-        await _wait_until(lambda: source.statistics == 1)
-        await asyncio.sleep(0.1)
+        await eventually(lambda: source.statistics == 1, "it has searched")
+        await let_others_run(50)
         assert source.statistics == 1, "five seconds is the minimum"
         rig.known = 0
-        await _wait_until(lambda: source.statistics == 2)
+        await eventually(lambda: source.statistics == 2)
 
 
 async def test_an_endless_search_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.node.discovery._QUERY_SECONDS", 0.01)
     rig = Rig(Stuck("mdns", ()))
     async with rig.running():
-        await _wait_until(lambda: rig.discovery.statistics["mdns"].failures)
+        await eventually(lambda: rig.discovery.statistics["mdns"].failures)
         assert "no answer within" in rig.discovery.statistics["mdns"].last_failure
 
 
@@ -132,7 +128,7 @@ async def test_stopping_ends_a_running_search_and_does_not_wait_for_closing(
     stuck, other = Stuck("mdns", ()), Scripted("dns", [SOMEBODY])
     rig = Rig(stuck, other)
     async with rig.running():
-        await _wait_until(lambda: stuck.statistics)
+        await eventually(lambda: stuck.statistics)
     await rig.discovery.close()
     assert other.closed
 
@@ -150,6 +146,6 @@ async def test_a_defect_is_not_swallowed() -> None:
 async def test_without_sources_there_is_nothing_to_do() -> None:
     rig = Rig()
     async with rig.running() as work:
-        await asyncio.sleep(0)
+        await let_others_run()
         assert not work.done()
     assert rig.waits.to_dict() == []

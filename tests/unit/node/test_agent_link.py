@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 
 from tests.support.scripted import APPLIED, PEER, Scripted
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, eventually, let_others_run
 
 HEAD = SignedHead(bytes(32), 2, 1, bytes(32), bytes(16))
 DUPLICATE = encode_receipt(Receipt(duplicate=True))
@@ -56,12 +56,6 @@ class Told:
         self.owes = False
 
 
-async def wait_until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
-            await asyncio.sleep(0.001)
-
-
 class Bench:
     """A link on a scripted transport."""
 
@@ -97,10 +91,10 @@ class Bench:
             await asyncio.wait_for(task, TIMEOUT)
 
     async def until_confirmed(self, count: int) -> None:
-        await wait_until(lambda: len(self.confirmed) >= count)
+        await eventually(lambda: len(self.confirmed) >= count)
 
     async def until_failed(self) -> None:
-        await wait_until(lambda: bool(self.link.failures))
+        await eventually(lambda: bool(self.link.failures))
 
     async def _confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         self.confirmed.append(outgoing)
@@ -122,9 +116,7 @@ async def test_a_permanently_refused_share_is_not_retried() -> None:
     bench = Bench(failure(), encode_receipt(Receipt(refused="task")), APPLIED)
     async with bench.running():
         bench.link.offer(share(1))
-        async with asyncio.timeout(TIMEOUT):
-            while not bench.declined:  # noqa: ASYNC110 - a deadline is all that is needed
-                await asyncio.sleep(0.001)
+        await eventually(lambda: bench.declined, "the share is declined")
         bench.link.offer(share(2))
         await bench.until_confirmed(1)
     assert bench.declined == [(share(1), "task")]
@@ -201,7 +193,7 @@ async def test_the_ledger_head_is_sent_at_the_beginning_and_with_a_share_wheneve
 async def test_head_is_sent_separately_after_a_failure() -> None:
     bench = Bench(failure(), APPLIED)
     async with bench.running():
-        await asyncio.sleep(0)
+        await let_others_run()
         bench.head_gossip.owes = True
         bench.link.offer(share(1))
         await bench.until_confirmed(1)
@@ -212,7 +204,7 @@ async def test_head_is_sent_separately_after_a_failure() -> None:
 async def test_a_share_is_not_confirmed_before_the_head_s_answer_is_valid() -> None:
     bench = Bench(encode_receipt(Receipt(heads=b"nonsense")), DUPLICATE)
     async with bench.running():
-        await asyncio.sleep(0)
+        await let_others_run()
         bench.head_gossip.owes, bench.head_gossip.failures = True, [MessageRefused("head", "of another device")]
         bench.link.offer(share(1))
         await bench.until_confirmed(1)
@@ -236,9 +228,9 @@ async def test_an_idle_link_sends_the_head_by_itself(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("sottovoce.node.link._HEAD_CHECK_SECONDS", 0.001)
     bench = Bench()
     async with bench.running():
-        await asyncio.sleep(0.01)
+        await let_others_run(20)
         bench.head_gossip.owes = True
-        await wait_until(lambda: bool(bench.head_gossip.told))
+        await eventually(lambda: bool(bench.head_gossip.told))
         assert bench.link.is_idle
     assert bench.transport.sent == []
 
@@ -257,7 +249,7 @@ def ranges(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
 
 
 async def until_it_pauses(bench: Bench, ranges: list[tuple[float, float]]) -> None:
-    await wait_until(lambda: len(ranges) == 4)
+    await eventually(lambda: len(ranges) == 4)
     assert bench.confirmed == []
 
 
@@ -349,7 +341,7 @@ async def test_a_link_stopped_in_a_pause_ends_at_once_and_confirms_nothing() -> 
 async def test_an_idle_link_can_be_stopped() -> None:
     bench = Bench()
     async with asyncio.timeout(TIMEOUT), bench.running():
-        await asyncio.sleep(0)
+        await let_others_run()
     assert bench.transport.sent == []
 
 

@@ -10,6 +10,8 @@ from sottovoce.net.transports import DeliveryFailed
 from sottovoce.node.gossip.peer_sampling import PeerSampler
 from sottovoce.ops import Counters
 
+from tests.support.waiting import let_others_run
+
 GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
 
 
@@ -47,7 +49,7 @@ async def test_a_peer_expelled_during_the_request_does_not_count(
 ) -> None:
     peer_sampling, fail = failing_request
     request = asyncio.create_task(peer_sampling._request(GONE))  # type: ignore[arg-type]
-    await asyncio.sleep(0)
+    await let_others_run()
     peer_sampling.expel({"gone"})
     fail.set()
     await request

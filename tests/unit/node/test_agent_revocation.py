@@ -18,6 +18,7 @@ from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 
 from tests.support.fleets import new_fleet
+from tests.support.waiting import eventually
 
 Net = dict[str, "Node"]
 
@@ -120,8 +121,7 @@ async def test_a_new_list_spreads_along_the_links_and_each_node_receives_it_once
     await turns(5)
     assert not any(node.asked for node in line), "a fleet without revocations sends nothing but requests"
     await install_list(others[0], make_list(fleet, tmp_path, isolated))
-    while not all(node.revocations.version == 1 for node in others):  # noqa: ASYNC110 - pytest has a timeout
-        await asyncio.sleep(0.005)
+    await eventually(lambda: all(node.revocations.version == 1 for node in others), "all have the list")
     await turns(50)
     for node in others:
         assert node.trust.is_revoked(isolated.id)

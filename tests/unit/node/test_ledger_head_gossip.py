@@ -15,7 +15,7 @@ from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.node.wait_status import Waits
 
 from tests.support.heads import Past, head_gossip, make_head, peer_at
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, let_others_run
 
 OLDER = "older than the one this device has already reported to others"
 COPY = "another copy of this device"
@@ -76,7 +76,7 @@ async def test_nothing_is_released_before_enough_peers_have_answered(fleet: Flee
     await fleet.send_head(device)
     await fleet.send_head(device)
     assert device.detector.confirmation_count == 1, "the same peer counts once"
-    await asyncio.sleep(0.01)
+    await let_others_run(20)
     assert not waiting.done()
     await fleet.send_head(device, 1)
     assert await asyncio.wait_for(waiting, TIMEOUT)
@@ -100,7 +100,7 @@ async def test_release_waits_until_a_peer_has_stored_the_head(fleet: Fleet, iden
     waiting = asyncio.create_task(device.wait_for_permission())
     await answering.send_head(peer_at("device", identities[0]))
     assert device.detector.may_release
-    await asyncio.sleep(0.05)
+    await let_others_run(50)
     assert (waiting.done(), past.named) == (False, ())
     assert "1 of 1 peers to store this ledger's head" in device._waiting_reason()
     fleet.village |= {"0": answering, "1": away}
@@ -135,7 +135,7 @@ async def test_a_lost_answer_disqualifies_no_witness(
 async def test_a_device_stopped_while_waiting_may_not_release(fleet: Fleet) -> None:
     device = fleet.start(Past())
     waiting = asyncio.create_task(device.wait_for_permission())
-    await asyncio.sleep(0.01)
+    await let_others_run(20)
     device.stop()
     assert not await asyncio.wait_for(waiting, TIMEOUT)
 
@@ -147,7 +147,7 @@ async def test_ledger_alone_is_suggested_only_without_contacts(
     waits = Waits()
     device = head_gossip({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
     waiting = asyncio.create_task(device.wait_for_permission())
-    await asyncio.sleep(0)
+    await let_others_run()
     (wait,) = waits.to_dict()
     device.stop()
     await asyncio.wait_for(waiting, TIMEOUT)

@@ -123,6 +123,7 @@ def test_a_full_disk_leaves_the_device_in_its_old_location(
     assert usable(state / "ledger.db")
 
 
+@pytest.mark.process
 def test_a_killed_device_s_logs_move_with_their_databases(state: Path, tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:

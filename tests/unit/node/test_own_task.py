@@ -157,6 +157,7 @@ VALUES = (
 DOCUMENTS = st.dictionaries(st.text(min_size=1), VALUES | st.lists(st.floats(0, 1)), max_size=8)
 
 
+@pytest.mark.slow
 @given(settings=DOCUMENTS, key=st.text(min_size=1), value=VALUES)
 def test_any_single_difference_is_detected_and_shown_on_one_line(
     settings: dict[str, Any], key: str, value: Any

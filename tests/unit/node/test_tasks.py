@@ -13,6 +13,8 @@ from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
 from sottovoce.task import Task
 
+from tests.support.waiting import eventually, let_others_run
+
 OWN = Task({"data.bounds": [[0.0], [10.0]], "learner.clip": 0.5})
 OTHER = Task({"data.bounds": [[0.0], [1000.0]], "learner.clip": 0.5})
 PEERS = ("a", "b", "c")
@@ -134,9 +136,7 @@ async def test_a_device_that_refuses_a_share_counts_as_another_task_for_a_time(
     bench.tasks.note_refusal("a", OWN.digest)
     await bench.wait_until_settled()
     assert bench.announced_peers == [("b", "c")]
-    async with asyncio.timeout(30):
-        while len(bench.announced_peers) < 2:  # noqa: ASYNC110 - a deadline is all that is needed
-            await asyncio.sleep(0.01)
+    await eventually(lambda: len(bench.announced_peers) >= 2, "the peer counts again")
     assert bench.announced_peers[1] == PEERS
     assert bench.others() == []
 
@@ -155,7 +155,8 @@ async def test_excess_tasks_and_late_answers_break_nothing(bench: Bench, monkeyp
     tasks = [Task({"learner.clip": float(number)}) for number in range(40)]
     for number, task in enumerate(tasks):
         bench.tasks.note_task(f"a{number}", task.digest)
-    await asyncio.sleep(0.01)
+    await eventually(lambda: len(bench.requests) >= module._MAX_REQUESTS, "requests are sent")
+    await let_others_run(20)
     bench.answer_gate.set()
     assert len(bench.requests) == module._MAX_REQUESTS, "this many are queried at once"
     await bench.wait_until_settled()
@@ -173,9 +174,7 @@ async def test_corrected_device_is_mixed_with_after_a_long_silence(
     bench.tasks.note_task("b", OTHER.digest)
     await asyncio.sleep(0.1)
     bench.tasks.note_task("b", OTHER.digest)  # the time starts over, and the learner is informed at its end
-    async with asyncio.timeout(30):
-        while bench.announced_peers != [("a", "c"), PEERS]:  # noqa: ASYNC110 - a deadline is all that is needed
-            await asyncio.sleep(0.01)
+    await eventually(lambda: bench.announced_peers == [("a", "c"), PEERS], "the device counts again")
     bench.tasks.note_task("b", OWN.digest)
     await bench.wait_until_settled()
     assert bench.announced_peers == [("a", "c"), PEERS]

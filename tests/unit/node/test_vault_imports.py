@@ -6,6 +6,8 @@ import sys
 import pytest
 from sottovoce.learning.registry import ALGORITHMS
 
+pytestmark = pytest.mark.process
+
 _MADE = """
 import math, sys
 from sottovoce.algorithms.assembly import build_family

@@ -15,7 +15,7 @@ from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.privacy.vault import Budget, Ledger, Witness
 
 from tests.support.heads import Past, head_gossip, peer_at
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, let_others_run
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ async def test_peer_without_head_confirms_nothing_after_the_first_charge(fleet: 
         if fleet.village[stranger.address]._head_store.get_head(fleet.device.node_id) is None:
             await restored.send_head(stranger)
     waiting = asyncio.create_task(restored.wait_for_permission())
-    await asyncio.sleep(0.05)
+    await let_others_run(50)
     assert not waiting.done()
     assert "witnesses of this ledger" in restored._waiting_reason()
     fleet.back()

@@ -21,6 +21,7 @@ def blocks(text: str) -> Iterator[str]:
     return (code for skipped, code in BLOCK.findall(text) if not skipped)
 
 
+@pytest.mark.process
 def test_the_page_s_blocks_run_in_order(tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(["import matplotlib", 'matplotlib.use("Agg")', *blocks(PAGE.read_text())]))
@@ -44,6 +45,7 @@ def test_type_checkers_see_the_public_names(package: str) -> None:
     assert output == {name for name in module.__all__ if name != "__version__"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["sottovoce", "sottovoce_lab"])
 def test_import_is_lazy_and_unknown_names_raise(module: str) -> None:
     code = f"import sys, {module}; print(len([m for m in sys.modules if m.startswith('sottovoce')])); {module}.absent"

@@ -18,6 +18,8 @@ from sottovoce.privacy.perturbation import (
 )
 from sottovoce_lab.simulator.simulated_records import simulate
 
+pytestmark = pytest.mark.statistical
+
 NAMES = ["laplace-copies", "laplace", "privunit", "krr-privunit"]
 SHAPES = [(1, 2), (1, 3), (2, 2), (3, 3), (6, 10)]
 MAX_STANDARD_ERRORS = 6.5  # standard errors: a two-sided error of 8e-11 per comparison

@@ -9,6 +9,8 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
 
+pytestmark = pytest.mark.slow
+
 AGENTS, CYCLES = 8, 40
 
 

@@ -87,10 +87,10 @@ async def test_the_same_seed_affects_the_same_messages() -> None:
 async def test_messages_are_delayed_by_the_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
     delays: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def record(seconds: float) -> None:
         delays.append(seconds)
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", record)
     await count_attempts(Faults(delay=0.05, delay_spread=0.02), 500)
     assert 0.03 <= min(delays) < 0.035
     assert 0.065 < max(delays) <= 0.07

@@ -15,6 +15,7 @@ from sottovoce.net.transports.mqtt.secrecy import SessionKey
 
 from tests.support.fleets import new_fleet, validity_ending_in
 from tests.support.introductions import a_key, alter_introduction, make_introduction, renew_certificate
+from tests.support.waiting import let_others_run
 
 
 class Here:
@@ -157,10 +158,10 @@ async def test_an_awaited_device_arrives(
     other = device("other")
     waiting = [asyncio.create_task(this_device.known.wait_for(other_device.node_id)) for _ in range(2)]
     cancelled = asyncio.create_task(this_device.known.wait_for(other_device.node_id))
-    await asyncio.sleep(0)
+    await let_others_run()
     cancelled.cancel()
     this_device.known.add(other.node_id, make_introduction(other, a_key()))
-    await asyncio.sleep(0)
+    await let_others_run()
     assert not any(task.done() for task in waiting)
     known = this_device.known.add(other_device.node_id, make_introduction(other_device, a_key()))
     assert await asyncio.gather(*waiting) == [known, known]

@@ -10,6 +10,7 @@ from sottovoce.net.transports.mqtt.secrecy import SessionKey
 
 from tests.support.introductions import make_introduction
 from tests.support.mailbox import NewDevice, alter_frame, exchange, inbox, send_and_wait
+from tests.support.waiting import let_others_run
 
 
 async def test_an_excessive_requester_is_refused_or_ignored_and_blocks_no_other(device: NewDevice) -> None:
@@ -25,7 +26,7 @@ async def test_an_excessive_requester_is_refused_or_ignored_and_blocks_no_other(
     assert b.received.count((a.id, b"flood")) == 4
     polite, request = await send_and_wait(c, b, b"polite")
     b.receive_frame(*request)
-    await asyncio.sleep(0)
+    await let_others_run()
     assert (c.id, b"polite") in b.received
     b.open.set()
     for frame in await b.take_frames(5):
@@ -52,7 +53,7 @@ async def test_the_number_of_checked_introductions_is_bounded(
     monkeypatch.setattr(transport, "_MAX_PRESENT", 2)
     a, *others = [await device(name) for name in "abcde"]
     looking = asyncio.create_task(a.transport.discover(0.1))
-    await asyncio.sleep(0)
+    await let_others_run()
     for other in others:
         a.introduce(other)
     assert len(await looking) == 2
@@ -72,7 +73,7 @@ async def test_claims_in_its_own_name_are_answered_rarely_and_logged_once(
     for _ in range(200):
         a.receive_frame(own, tombstone)
         a.receive_frame(own, copy)
-        await asyncio.sleep(0)
+        await let_others_run()
     announced = [payload for topic, payload, retain in a.box.sent if (topic, retain) == (own, True)]
     assert announced == [a.transport._presence.presence_announcement()]
     assert a.box.duplicates == 200

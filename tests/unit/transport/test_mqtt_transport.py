@@ -15,6 +15,7 @@ from sottovoce.net.wire.v1.mqtt_pb2 import Content, Frame
 from tests.support.fleets import new_fleet
 from tests.support.introductions import make_introduction, renew_certificate
 from tests.support.mailbox import NewDevice, Post, alter_frame, exchange, inbox, send_and_wait
+from tests.support.waiting import let_others_run
 
 
 async def restart(post: Post) -> Post:
@@ -36,7 +37,7 @@ async def test_a_message_is_handed_over_once_however_often_and_wherever_it_arriv
     b.receive_frame(inbox(b, b), request)
     assert b.take_refusals() == {"sender": 2}
     assert c.take_refusals() == {"stale": 1}
-    await asyncio.sleep(0)
+    await let_others_run()
     assert len(b.received) == 2
 
 
@@ -115,7 +116,7 @@ async def test_an_answer_counts_only_for_its_request_and_recipient(device: NewDe
     a.receive_frame(*late)
     a.receive_frame(inbox(a, c), late[1])
     assert a.take_refusals() == {"replayed": 1, "stranger": 1}
-    await asyncio.sleep(0)
+    await let_others_run()
     assert not delivery.done()
     b.receive_frame(*request)
     (answer,) = await b.take_frames(1)
@@ -239,7 +240,7 @@ async def test_a_cancelled_wait_is_forgotten_and_its_answer_ignored(device: NewD
 async def test_present_devices_have_a_valid_introduction(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
     a, b, c, d = [await device(name) for name in "abcd"]
     looking = asyncio.create_task(a.transport.discover(0.2))
-    await asyncio.sleep(0)
+    await let_others_run()
     above = f"sottovoce/v1/{fleet.name}/peer"
     assert f"{above}/+" in a.box.topics
     a.introduce(b)
@@ -325,6 +326,6 @@ async def test_it_stops_while_messages_wait_on_both_sides(device: NewDevice) -> 
         b.transport._presence.departure_announcement(),
         True,
     )
-    await asyncio.sleep(0)
+    await let_others_run()
     assert not b.transport._answering
     await b.transport.stop(0.05)

@@ -13,7 +13,7 @@ import pytest
 from sottovoce.net.transports import front
 from sottovoce.net.transports.front import ConnectionGate
 
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, eventually
 
 HELLO = b"\x16hello"
 FEW = 8
@@ -89,9 +89,7 @@ async def run_front() -> AsyncIterator[tuple[ConnectionGate, Inside, Dial]]:
 
 
 async def wait_for_counts(front: ConnectionGate, accepted: int) -> None:
-    async with asyncio.timeout(TIMEOUT):
-        while front.accepted < accepted:  # noqa: ASYNC110 - a deadline is all that is needed
-            await asyncio.sleep(0.005)
+    await eventually(lambda: front.accepted >= accepted, f"{accepted} are accepted")
 
 
 @pytest.fixture
@@ -177,9 +175,7 @@ async def test_connections_that_do_not_reach_grpc_are_reported_until_they_do(
             assert await (await dial(HELLO)).is_cut_off()
         assert "do not reach gRPC ([Errno 2]" in found.trouble
         found._grpc_path = way
-        async with asyncio.timeout(TIMEOUT):
-            while found.trouble:  # noqa: ASYNC110 - a deadline is all that is needed
-                await asyncio.sleep(0.005)
+        await eventually(lambda: not found.trouble, "gRPC is reached again")
         assert await (await dial()).is_answered()
     assert [record.getMessage().split()[0] for record in caplog.records] == ["peers-cut-off"]
 

@@ -347,6 +347,7 @@ def test_the_statement_states_the_guarantee(make_vault: MakeVault) -> None:
     assert (statement.neighbouring, statement.status) == ("add-remove", Status.PROVED)
 
 
+@pytest.mark.slow
 def test_only_the_vault_creates_releases() -> None:
     """By name: no other code in the package mentions the class; in each process, one function calls it."""
     mentions, calls = set(), []

@@ -28,6 +28,8 @@ from sottovoce.privacy.perturbation import Cap, PrivUnit, RandomisedLabel
 from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, best_cap
 from sottovoce.privacy.vault import SeededNoise
 
+pytestmark = pytest.mark.statistical
+
 DRAWS = 1_000_000
 SEEDS = [1, 2, 3]
 MIN = 1e-3  # p

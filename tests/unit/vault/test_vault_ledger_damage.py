@@ -202,6 +202,7 @@ def test_removing_an_open_log_stops_charging_and_a_stop_restores_it(ledger_copy:
     reopened.close()
 
 
+@pytest.mark.process
 def test_a_log_removed_after_a_crash_is_detected(ledger_copy: Path) -> None:
     """Otherwise, a ledger without its last charges would charge again."""
     child = os.fork()

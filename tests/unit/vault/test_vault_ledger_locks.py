@@ -5,8 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.vault import Budget, Ledger
+
+pytestmark = pytest.mark.process
 
 # SQLite's "WAL-mode File Format": open indexes hold byte 128; a process that gets it alone rebuilds the index
 _TRY = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)"

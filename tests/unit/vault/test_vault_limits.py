@@ -197,6 +197,7 @@ def test_an_invalid_policy_is_refused(tmp_path: Path, line: str) -> None:
         read_policy(tmp_path / "policy.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{}, {"year": 30.0}, {"year": 2.0}])
 @pytest.mark.parametrize("a_day", [1, 3])
 def test_the_predicted_end_of_the_budget_is_accurate_within_a_tenth(

@@ -9,6 +9,8 @@ import pytest
 from sottovoce.privacy.mechanisms.noise import SeededNoise
 from sottovoce.privacy.mechanisms.samplers.max_norm_laplace import MaxNormLaplaceSampler, max_scale
 
+pytestmark = pytest.mark.statistical
+
 
 @pytest.mark.parametrize("scale, length", [(1, 1), (3, 1), (1, 2), (2, 2), (1, 3), (1, 5)])
 def test_a_vector_s_frequency_depends_on_its_largest_number(scale: int, length: int) -> None:

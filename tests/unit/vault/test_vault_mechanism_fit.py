@@ -26,6 +26,8 @@ from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
 from sottovoce.privacy.perturbation import LabelledPrivUnit, PrivUnit, scheme
 from sottovoce.privacy.vault import OperatingSystemNoise
 
+pytestmark = pytest.mark.statistical
+
 DRAWS = 1_000_000
 ALPHA = 1e-7
 POINTS = 3000

@@ -20,6 +20,8 @@ from sottovoce.privacy.perturbation.cap import best_cap
 from sottovoce.privacy.vault import OperatingSystemNoise, SeededNoise
 from sottovoce_lab.simulator.simulated_records import simulate
 
+pytestmark = pytest.mark.statistical
+
 EXPONENT = -40  # finer than any release, so that the points' laws are visible
 
 

@@ -4,12 +4,15 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sottovoce.data import Records
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.perturbation import scheme
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.records import RecordTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
+
+pytestmark = pytest.mark.slow
 
 BUDGET = Budget(2.0, 1e-5, "record", "replace-one")
 COUNT = 300

@@ -14,8 +14,8 @@ from sottovoce.fleet import Fleet, enrol
 from sottovoce.net.transports.grpc import METHOD
 
 from tests.support.fleets import beginning_tomorrow, validity_ending_in
-from tests.support.grpc_nodes import Node, listening, refused_connections, wait_until
-from tests.support.waiting import TIMEOUT
+from tests.support.grpc_nodes import Node, listening, refused_connections
+from tests.support.waiting import TIMEOUT, eventually
 
 
 async def test_an_unintended_device_receives_nothing(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ async def test_each_connection_without_a_call_is_counted_once(pair: tuple[Node, 
             assert exc_info.value.code() is grpc.StatusCode.UNAVAILABLE
         await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
         listener = other.transport.listener
-        await wait_until(lambda: listener().handshakes >= 5)  # a client may try several times
-        await wait_until(lambda: listener().refused == listener().handshakes - 1)
+        await eventually(lambda: listener().handshakes >= 5)  # a client may try several times
+        await eventually(lambda: listener().refused == listener().handshakes - 1)
     assert len(other.received) == 1
 
 
@@ -150,7 +150,7 @@ async def test_one_device_cannot_block_the_others(pair: tuple[Node, Node], fleet
     async with listening(other):
         other.open.clear()
         waiting = [asyncio.create_task(one.transport.deliver(one.peer(other), b"slow", TIMEOUT)) for _ in range(4)]
-        await wait_until(lambda: len(other.received) == 4)
+        await eventually(lambda: len(other.received) == 4)
         assert (await twin.failure(twin.peer(other))).cause == "busy"
         assert await third.transport.deliver(third.peer(other), b"me too", TIMEOUT) == b"answer to me too"
         other.open.set()

@@ -15,8 +15,8 @@ from sottovoce.fleet.renewal import install_certificate, make_renewal_request
 from sottovoce.fleet.request import read_request
 from sottovoce.net.transports import Listener
 
-from tests.support.grpc_nodes import LIMIT, Node, listening, wait_until
-from tests.support.waiting import TIMEOUT
+from tests.support.grpc_nodes import LIMIT, Node, listening
+from tests.support.waiting import TIMEOUT, eventually
 
 Start = Callable[..., Awaitable["Node"]]
 
@@ -141,7 +141,7 @@ async def test_a_new_certificate_is_used_for_incoming_and_outgoing_connections(f
         await one.transport.deliver(one.peer(other), b"m", TIMEOUT)
         other.open.clear()
         slow = asyncio.ensure_future(one.transport.deliver(one.peer(other), b"slow", TIMEOUT))
-        await wait_until(lambda: len(other.received) == 2)
+        await eventually(lambda: len(other.received) == 2)
         one.trust.renew(renew_identity(fleet, tmp_path / "one", 120))
         other.trust.renew(renew_identity(fleet, tmp_path / "other", 130))
         await one.transport.deliver(one.peer(other), b"m", TIMEOUT)

@@ -1,0 +1,68 @@
+"""Marks are enforced: a test without the mark of what it does fails, and only a test of processes is repeated."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+CONFTEST = Path(__file__).parents[2] / "conftest.py"
+INI = "[pytest]\nmarkers = {marks}\naddopts = --import-mode=importlib --strict-markers -q -p no:cacheprovider\n"
+HEAD = "import multiprocessing, os, pathlib, subprocess, sys, threading, time\nimport pytest\n"
+PROCESSES = ["os.wait() if os.fork() else os._exit(0)", "subprocess.run([sys.executable, '-c', ''])"]
+SPAWNED = "c = multiprocessing.get_context('spawn').Process(target=time.time)\n    c.start()\n    c.join()"
+LONG = "while time.process_time() < 2.5: pass"
+
+
+def run(directory: Path, body: str, *arguments: str) -> str:
+    """Run a file of tests beside this project's conftest.py, and return what pytest printed."""
+    marks = "".join(f"\n    {name}: x" for name in ("process", "slow", "smoke", "soak", "statistical"))
+    (directory / "pytest.ini").write_text(INI.format(marks=marks))
+    shutil.copy(CONFTEST, directory)
+    (directory / "test_x.py").write_text(HEAD + body)
+    command = [sys.executable, "-m", "pytest", *arguments, str(directory)]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.parametrize("start", [*PROCESSES, SPAWNED])
+def test_an_unmarked_test_starts_no_process(tmp_path: Path, start: str) -> None:
+    body = f"def test_one():\n    {start}\n"
+    output = run(tmp_path, body)
+    assert "1 passed, 1 error" in output, output
+    assert "starts a process; mark it with pytest.mark.process" in output
+    assert "1 passed in" in run(tmp_path, f"@pytest.mark.process\n{body}")
+
+
+def test_an_unmarked_test_takes_little_processor_time(tmp_path: Path) -> None:
+    body = f"def test_one():\n    {LONG}\ndef test_waits(): threading.Event().wait(2.5)\n"
+    output = run(tmp_path, body)
+    assert "2 passed, 1 error" in output, output
+    assert "of processor time; mark it as slow or statistical" in output
+    assert "2 passed in" in run(tmp_path, f"@pytest.mark.slow\n{body}")
+
+
+FAILS_ONCE = "def test_one():\n    a = pathlib.Path('a')\n    if not a.exists():\n        a.touch()\n        assert 0\n"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_only_a_test_of_processes_is_repeated_and_it_is_listed(tmp_path: Path, workers: str) -> None:
+    assert "1 failed" in run(tmp_path, FAILS_ONCE, "-n", workers)
+    (tmp_path / "a").unlink()
+    output = run(tmp_path, f"@pytest.mark.process\n{FAILS_ONCE}", "-n", workers)
+    assert "FLAKY test_x.py::test_one\n" in output, output
+    assert "1 passed, 1 rerun" in output
+    failing = run(tmp_path, "@pytest.mark.process\ndef test_one():\n    assert 0\n", "-n", workers)
+    assert "1 failed, 1 rerun" in failing, failing
+    assert "FLAKY" not in failing
+
+
+def test_many_flaky_tests_have_another_cause_than_bad_timing(tmp_path: Path) -> None:
+    body = f"@pytest.mark.process\n@pytest.mark.parametrize('name', list('{{}}'))\n{FAILS_ONCE}"
+    body = body.replace("test_one()", "test_one(name)").replace("'a'", "name")
+    command = [sys.executable, "-m", "pytest", str(tmp_path)]
+    for names, code in (("abcde", 0), ("uvwxyz", 1)):
+        run(tmp_path, body.format(names), "--collect-only")
+        completed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (completed.returncode, completed.stdout.count("FLAKY")) == (code, len(names)), completed.stdout
