@@ -323,7 +323,7 @@ def column_order(columns: tuple[str, ...], declared: tuple[str, ...], origin: st
 
 
 def _looks_like_quantity(distinct: int, rows: int) -> bool:
-    """Return whether so many different numbers are rather a quantity, such as a price, than class numbers."""
+    """Return whether this count of different numbers suggests a quantity, such as a price, and not class numbers."""
     return distinct > _MOST_CLASSES_READ or distinct > max(20, rows // 3)
 
 

@@ -1,4 +1,4 @@
-"""What a data set says about its own declaration, told to its owner only: on the console, never in a message or metric.
+"""Notes of a data set on its own declaration, for its owner only: on the console, never in a message or metric.
 
 These notes are computed from private records. An agent that acted on them would reveal something about the records to
 its peers; so no configuration becomes invalid because of them.
