@@ -1,5 +1,6 @@
 """Signed change of a fleet's task: devices switch to the new task, and their ledgers continue."""
 
+import re
 import signal
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import tomlkit
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import open_fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
+from sottovoce.privacy.accounting.gaussian import format_rounded_up, gaussian_epsilon, gaussian_mu
 from sottovoce.privacy.ledger.account import audit_account, build_account
 from sottovoce.privacy.ledger.ledger_file import connect
 from sottovoce.privacy.vault import Ledger
@@ -167,6 +169,11 @@ def test_a_separate_vault_activates_the_task_that_its_owner_has_approved(authori
         until(lambda: agent.ready_or_ended() == "ready" and at(agent, 1, "clipd2p"), "it is in epoch 1 again")
         until(lambda: agent.status()["steps_done"] == 6, "it has the ledger's releases")
         assert agent.status()["privacy"]["charges"] == 6
+        printed = sottovoce("agent", "status", "--config", device.config).stdout
+        two_records = re.search(r"2 records, in this task alone: ε = ([0-9.]+), in the same releases", printed)
+        assert two_records is not None
+        mu = gaussian_mu(5.0, 1e-5)
+        assert float(two_records[1]) == pytest.approx(gaussian_epsilon(2 * mu, 1e-5), rel=1e-3), "the task's ε, not 300"
         assert sottovoce("agent", "task", "withdraw", "1", "--config", device.config).returncode == 0
         output = document(sottovoce("agent", "tasks", "--config", device.config, "--json").stdout)
         assert (output["epoch"], output["newest"], output["consent"]) == (1, 1, "withdrawn")
@@ -197,10 +204,8 @@ def test_a_device_with_a_spent_budget_learns_again_in_the_next_period(authority:
         assert 0 < limit["spent_epsilon"] == pytest.approx(status["ledger"]["spent_epsilon"])
         assert status["ledger"]["lasts_days"] is None, "it has not been running for a day"
         output = sottovoce("agent", "status", "--config", device.config).stdout
-        assert (
-            f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days of running time"
-            in output
-        )
+        spent = format_rounded_up(limit["spent_epsilon"])
+        assert f"limit    ε {spent} of 30 spent this year, which ends in 365 days of running time" in output
         assert "of at least 365 days of running time; the fleet has signed a task for the next period" in output
         assert (agent.end(), vault.end()) == (0, 0)
     ledger_file = vault_directory(device.state) / "ledger.db"

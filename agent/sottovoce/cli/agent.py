@@ -13,7 +13,7 @@ from sottovoce.cli.agent_task import app as task
 from sottovoce.cli.agent_task import tasks
 from sottovoce.cli.output import other_task_lines
 from sottovoce.days import DAY, date_after
-from sottovoce.errors import NetworkError, UsageError
+from sottovoce.errors import LedgerError, NetworkError, UsageError
 
 _LEAVE_SECONDS = 120.0  # 30 s for the handover, plus time to finish the work in progress
 
@@ -45,7 +45,9 @@ def status(
 
     reply = ask(_state_directory(config, state), "status", waiting=True)
     if "privacy" in reply:
-        reply["privacy"]["person"] = None if config is None else _person_promises(config)
+        reply["privacy"]["person"] = (
+            None if config is None else _person_promises(config, in_task=reply["task"]["epoch"] > 0)
+        )
     if as_json:
         typer.echo(json.dumps(reply))
         return
@@ -89,12 +91,26 @@ def _state_directory(config: Path | None, state: Path | None) -> Path:
     return load(config).agent.state
 
 
-def _person_promises(config: Path) -> list[dict[str, Any]]:
-    """Return the promises that cover several of a person's units, computed only from the configuration."""
+def _person_promises(config: Path, *, in_task: bool) -> list[dict[str, Any]] | None:
+    """Return the promises that cover several of a person's units, or None if they cannot be determined.
+
+    Args:
+        config: the agent's configuration file.
+        in_task: whether the agent carries out a fleet task, which only the ledger contains.
+    """
+    from sottovoce.cli.privacy_explain import open_ledger
     from sottovoce.config import load
     from sottovoce.node.reports.explain import person_promises
+    from sottovoce.node.task_activator import active_configuration
 
-    return person_promises(load(config))
+    settings = load(config)
+    if not in_task:
+        return person_promises(settings)
+    try:
+        with open_ledger(settings) as (ledger, _):
+            return person_promises(active_configuration(settings, ledger))
+    except LedgerError:  # a separate vault's ledger may belong to another user
+        return None
 
 
 def _renewal_advice(reply: dict[str, Any]) -> str:
@@ -151,7 +167,7 @@ def _period_lines(period: dict[str, Any] | None) -> list[str]:
     minimum = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
     next_period = "; the fleet has signed a task for the next period" if period["next_is_signed"] else ""
     return [
-        f"period   {period['number']} of the budget: ε {period['spent_epsilon']:.3f} spent, "
+        f"period   {period['number']} of the budget: ε {_format_epsilon(period['spent_epsilon'])} spent, "
         f"{period['lived_days']:.0f}{minimum} days of running time{next_period}"
     ]
 
@@ -168,7 +184,9 @@ def _limit_lines(ledger: dict[str, Any]) -> list[str]:
 
 
 def _format_epsilon(epsilon: float | None) -> str:
-    return "∞" if epsilon is None else f"{epsilon:.3f}"
+    from sottovoce.privacy.accounting.gaussian import format_rounded_up
+
+    return "∞" if epsilon is None else format_rounded_up(epsilon)
 
 
 def _status_lines(reply: dict[str, Any]) -> list[str]:
@@ -177,7 +195,7 @@ def _status_lines(reply: dict[str, Any]) -> list[str]:
     privacy, traffic = reply["privacy"], reply["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]
     has_promise = total is not None and spent is not None
-    budget = f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}" if has_promise else "no guarantee"
+    budget = f"ε {_format_epsilon(spent)} of {total:g} spent, δ {privacy['delta']:g}" if has_promise else "no guarantee"
     refused, view = reply["refused"], reply["membership"].get("view")
     step_limit = "" if reply["steps"] is None else f" of {reply['steps']}"
     failing = sum(bool(peer["failures_in_a_row"]) for peer in reply["peers"])
@@ -185,7 +203,8 @@ def _status_lines(reply: dict[str, Any]) -> list[str]:
     transport = reply["transport"]
     duplicates = reply["membership"].get("duplicates", 0) + transport["duplicates"]
     promises = privacy["person"] or ()
-    person = [f"person   {describe_person_promise(promise, privacy['unit'])}" for promise in promises]
+    in_task = reply["task"]["epoch"] > 0
+    person = [f"person   {describe_person_promise(promise, in_task=in_task)}" for promise in promises]
     days = [f"days     {_describe_last_day(reply['last_window'])}"] if "last_window" in reply else []
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
     alarm = [f"ALARM    another device is using this device's identity: seen {duplicates} times"] if duplicates else []

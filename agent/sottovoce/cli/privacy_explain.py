@@ -111,13 +111,13 @@ def open_ledger(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
 def _lines(document: dict[str, Any]) -> list[str]:
     from sottovoce.node.reports.explain import describe_person_promise
 
-    statement, left = document["statement"], document["left"]
+    statement, left, in_task = document["statement"], document["left"], document["all_tasks"] is not None
     lines = [
         f"learner       {document['learner']}",
         f"status        {statement['status']}: {statement['reason'].removeprefix('refuted: ')}",
         f"promise       {document['promise']}",
         f"unit          {document['unit']}",
-        *(f"one person    {describe_person_promise(promise, statement['unit'])}" for promise in document["person"]),
+        *(f"one person    {describe_person_promise(promise, in_task=in_task)}" for promise in document["person"]),
         f"hidden        {document['hidden']}",
         f"leaves        {document['leaves_the_device']}",
         f"total         {document['total']}",
@@ -149,7 +149,9 @@ def _lines(document: dict[str, Any]) -> list[str]:
 
 def _joint_cost(tasks: dict[str, Any]) -> str:
     """Return a sentence about the joint cost of all fleet tasks."""
+    from sottovoce.privacy.accounting.gaussian import format_rounded_up
+
     if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
         return f"up to epoch {tasks['epoch']}: nothing is promised"
-    budget = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"
+    budget = f"ε = {format_rounded_up(tasks['spent_epsilon'])} of {tasks['epsilon']:g}"
     return f"up to epoch {tasks['epoch']}: {budget}, {tasks['unit']} level, {tasks['neighbouring']}"

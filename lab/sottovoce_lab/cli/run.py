@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from sottovoce.errors import UsageError
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
 
 from sottovoce_lab.cli import names
 from sottovoce_lab.cli.simulate import limit_blas_threads
@@ -101,6 +102,6 @@ def _print_table(document: dict[str, Any]) -> None:
         rules = run["baselines"] or {"majority_class": None, "own_data": None}
         measures = (final["accuracy_mean"], final["accuracy_min"], final["loss_mean"], *rules.values())
         numbers = ["–" if number is None else f"{number:.3f}" for number in measures]
-        spent = "–" if privacy["spent_epsilon_max"] is None else f"{privacy['spent_epsilon_max']:.3f}"
+        spent = "–" if privacy["spent_epsilon_max"] is None else format_rounded_up(privacy["spent_epsilon_max"])
         table.add_row(*(str(run["set"][key]) for key in document["keys"]), *numbers, spent, privacy["status"])
     Console(highlight=False).print(table)

@@ -8,6 +8,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
 from sottovoce.privacy.api import Status
 from typing_extensions import override
 
@@ -107,9 +108,10 @@ class ConsoleWatcher(Watcher):
         elif privacy["spent_epsilon_max"] is None:
             table.add_row("privacy", f"ε = {privacy['epsilon']:g} is claimed; charged as infinite: {privacy['reason']}")
         else:
+            spent = format_rounded_up(privacy["spent_epsilon_max"])
             table.add_row(
                 "privacy",
-                f"ε = {privacy['spent_epsilon_max']:.4f} spent of {privacy['epsilon']:g} at δ = {privacy['delta']:g}: "
+                f"ε = {spent} spent of {privacy['epsilon']:g} at δ = {privacy['delta']:g}: "
                 f"{describe_status(privacy)}, {privacy['unit']} level, {privacy['neighbouring']}",
             )
             table.add_row("", privacy["mechanism"])

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
+
 from sottovoce_lab.pages.html import Page, budget, collapsible, facts, figure, heading, paragraph, table
 from sottovoce_lab.pages.plots import Line, Plotter
 
@@ -54,7 +56,7 @@ def device_page(history: History, plotter: Plotter) -> str:
         page.add(budget(spent, history.epsilon))
     if len(finite) > 1:
         numbers, epsilons = [number for number, _ in finite], [epsilon for _, epsilon in finite]
-        caption = f"After {numbers[-1]:,} charges: ε = {epsilons[-1]:.3g}"
+        caption = f"After {numbers[-1]:,} charges: ε = {format_rounded_up(epsilons[-1])}"
         lines = [Line("charged", numbers, epsilons)]
         if history.epsilon is not None:
             caption += f" of {history.epsilon:g}"

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
+
 _STYLE = Path(__file__).with_name("style.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -94,7 +96,7 @@ def collapsible(summary: str, inner: Markup) -> Markup:
 
 def budget(spent: float, total: float) -> Markup:
     """Return a captioned bar for the share of ε spent, in a calm colour because budgets are meant to be spent."""
-    label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
+    label, left = f"ε = {format_rounded_up(spent)} of {total:g} spent", max(0.0, total - spent)
     bar = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
     remainder = f"{left:.3f} left" if left >= 0.0005 else "none left: no more releases"
     return Markup(f"<p>{escape(label)}, {remainder}{bar}</p>")

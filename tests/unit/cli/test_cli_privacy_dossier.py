@@ -50,7 +50,7 @@ def test_it_contradicts_neither_ledger_nor_explanation(device: Device, tmp_path:
         device.id,
         head.link.hex(),
         explanation["statement"]["mechanism"],
-        "2 records: ε = 4.39, in the same releases",
+        "2 records: ε = 4.393, in the same releases",
         OPEN,
     ):
         assert fact in page

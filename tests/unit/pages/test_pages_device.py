@@ -52,7 +52,7 @@ def test_the_device_page(device: Device, tmp_path: Path, monkeypatch: pytest.Mon
     completed = run_here("report", "--state", device.state)
     assert (completed.code, completed.out.strip()) == (0, "kitchen.html"), completed.err
     page = (tmp_path / "kitchen.html").read_text()
-    for words in ("Device kitchen", device.id, "10 charges", "ε = 0.040 of 2 spent", "No agent is running", "<svg"):
+    for words in ("Device kitchen", device.id, "10 charges", "ε = 0.04 of 2 spent", "No agent is running", "<svg"):
         assert words in page, words
 
 

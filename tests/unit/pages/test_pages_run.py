@@ -122,7 +122,7 @@ def _undrawn(directory: Path, report: dict[str, Any]) -> str:
 def test_the_page_of_a_run(page: str) -> None:
     reader = _parse(page)
     words = " ".join(reader.words)
-    for expected in ("0.69", "ε = 1.500 of 2 spent", "proved", "loss=0.3", "2 of 3 were running at the end", "agent-2"):
+    for expected in ("0.69", "ε = 1.5 of 2 spent", "proved", "loss=0.3", "2 of 3 were running at the end", "agent-2"):
         assert expected in words, expected
     assert page.count('role="img"') == 3, "accuracy, loss, and each agent's spending"
     assert {"svg", "title", "figcaption", "progress", "caption"} <= reader.tags

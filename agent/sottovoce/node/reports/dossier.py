@@ -66,7 +66,7 @@ def build_dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version
         },
         "fleet_task": details["all_tasks"],
         "unit": {
-            "name": account.unit,
+            "name": details["statement"]["unit"],
             "means": details["unit"],
             "hidden": details["hidden"],
             "one_person": details["person"],
@@ -133,7 +133,9 @@ def _answer_questions(facts: dict[str, Any]) -> list[dict[str, str]]:
     """Return paraphrased evaluation questions from NIST SP 800-226, each with its topic in brackets, and answers."""
     statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
-    person_promises = [describe_person_promise(promise, unit["name"]) for promise in unit["one_person"]]
+    person_promises = [
+        describe_person_promise(promise, in_task=facts["fleet_task"] is not None) for promise in unit["one_person"]
+    ]
     answers = [
         ("How strong is the guarantee? [privacy parameters]",
          f"{epsilon}, δ = {statement['delta']}, {_describe_duration(facts['fleet_task'])}; "
@@ -239,7 +241,7 @@ def render_markdown(document: dict[str, Any]) -> str:
         f"{document['unit']['means']}. Hidden: {document['unit']['hidden']}.",
         "",
         *(
-            f"- {describe_person_promise(promise, document['unit']['name'])}"
+            f"- {describe_person_promise(promise, in_task=document['fleet_task'] is not None)}"
             for promise in document["unit"]["one_person"]
         ),
         "",

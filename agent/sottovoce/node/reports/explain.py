@@ -1,7 +1,7 @@
 """Plain-language explanation of a configuration's privacy promise: its content, whom it protects, and its limits."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.config import AgentConfig
 from sottovoce.node.reports.group_epsilon import epsilon_in_separate_releases, epsilon_in_shared_releases
 from sottovoce.node.statement_preview import preview_statement
-from sottovoce.privacy.accounting.events import Event
+from sottovoce.privacy.accounting.events import CellSum, Event
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
 from sottovoce.privacy.api import PrivacyStatement, Status
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.terms.records import RecordTerms
@@ -27,8 +28,7 @@ _NEIGHBOURS = {
     "add-remove": "whether the unit is present; the number of units is hidden too",
     "replace-one": "the content of the unit; the number of units is public",
 }
-_COMBINATION_WORDS = {"together": "in the same releases", "apart": "in separate releases"}
-_COMBINATIONS = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}
+_COMBINATIONS = {"epsilon_apart": "in separate releases", "epsilon_together": "in the same releases"}
 _NOT_COVERED = (
     "the device itself, its disk and its memory, and anyone with access to them",
     "the fact that this device takes part, when it is on, which peers it talks to, and how much it sends",
@@ -105,33 +105,44 @@ def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
 def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
     """Return the promise for several units of one person, at the same δ; an ε is null if it is not finite.
 
-    All of a device's records enter the same releases, whereas different devices make separate releases. Windows may or
-    may not share releases.
+    An entry has `epsilon_together` if the units may be in the same releases, and `epsilon_apart` if they may be in
+    separate ones. All of a device's records are in the same releases, and so are all devices in a secure sum. Devices
+    that add their own noise make separate releases. Windows may or may not share releases.
     """
     groups = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
     groups += [(7, "a week (7 days)"), (30, "a month (30 days)"), (365, "a year (365 days)")] * (
         budget.unit == "window"
     )
+    combinations: dict[str, Callable[[Mapping[Event, int], int, float], float]] = {}
+    is_shared = any(isinstance(event, CellSum) for event in lifetime)
+    if not is_shared and budget.unit != "record":
+        combinations["epsilon_apart"] = epsilon_in_separate_releases
+    if is_shared or budget.unit != "device":
+        combinations["epsilon_together"] = epsilon_in_shared_releases
     return [
         {
             "units": count,
             "words": words,
-            "epsilon_together": _finite(epsilon_in_shared_releases(lifetime, count, budget.delta)),
-            "epsilon_apart": _finite(epsilon_in_separate_releases(lifetime, count, budget.delta)),
+            **{key: _finite(epsilon(lifetime, count, budget.delta)) for key, epsilon in combinations.items()},
         }
         for count, words in groups
         if lifetime
     ]
 
 
-def describe_person_promise(promise: dict[str, Any], unit: str) -> str:
-    """Return an entry of the explanation's `person` list as text."""
+def describe_person_promise(promise: dict[str, Any], *, in_task: bool) -> str:
+    """Return an entry of the explanation's `person` list as text; every ε is rounded up.
+
+    Args:
+        promise: the entry.
+        in_task: whether the promise is that of a fleet task, whose cost adds to that of the device's other tasks.
+    """
     costs = []
-    for combination in _COMBINATIONS[unit]:
-        epsilon = promise[f"epsilon_{combination}"]
-        cost = "no meaningful ε" if epsilon is None else f"ε = {epsilon:.3g}"
-        costs.append(f"{cost}, {_COMBINATION_WORDS[combination]}")
-    return f"{promise['words']}: {'; '.join(costs)}"
+    for key, words in _COMBINATIONS.items():
+        if key in promise:
+            epsilon = promise[key]
+            costs.append(f"{'no meaningful ε' if epsilon is None else f'ε = {format_rounded_up(epsilon)}'}, {words}")
+    return f"{promise['words']}{', in this task alone' if in_task else ''}: {'; '.join(costs)}"
 
 
 def _finite(epsilon: float) -> float | None:
@@ -142,12 +153,12 @@ def _describe_promise(statement: PrivacyStatement) -> str:
     if statement.epsilon is None or statement.status is not Status.PROVED:
         return f"nothing is promised: {statement.reason.removeprefix('refuted: ')}"
     odds = math.exp(statement.epsilon)
-    certainty = odds / (1 + odds)
+    certainty = 100 * odds / (1 + odds)
     return (
         "anyone who sees everything that this device ever sends, and who at first considers two data sets that differ "
-        f"in one unit equally likely, can tell which one the device has with odds of at most {odds:.3g} to 1, or "
-        f"{100 * certainty:.4g} % certainty (ε = {statement.epsilon:g}), up to a failure probability of "
-        f"δ = {statement.delta:g}"
+        "in one unit equally likely, can tell which one the device has with odds of at most "
+        f"{format_rounded_up(odds)} to 1, or {format_rounded_up(certainty)} % certainty (ε = {statement.epsilon:g}), "
+        f"up to a failure probability of δ = {statement.delta:g}"
     )
 
 

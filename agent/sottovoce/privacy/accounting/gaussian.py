@@ -14,6 +14,7 @@ its own floating-point error and that of adding up the μᵢ².
 """
 
 import math
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
 from sottovoce.errors import PrivacyError
@@ -83,6 +84,17 @@ def sum_epsilons(*epsilons: float) -> float:
     """Return the sum of several ε, rounded up; exact if at most one of them is non-zero."""
     total = math.fsum(epsilons)
     return total if sum(epsilon > 0 for epsilon in epsilons) <= 1 else math.nextafter(total, math.inf)
+
+
+def format_rounded_up(epsilon: float) -> str:
+    """Return a finite ε, or a number computed from it, with four significant digits, rounded up.
+
+    What is printed is then at least as large as what is true. The last bits of a float are left out, because the
+    accountant has already rounded them up: a sum of pure ε of 1 is 1.0000000000000009.
+    """
+    exact = Decimal(epsilon) * (1 - Decimal(2) ** -49)
+    rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), ROUND_CEILING) if exact else exact
+    return f"{float(rounded):.4g}"
 
 
 def _phi(x: float) -> float:

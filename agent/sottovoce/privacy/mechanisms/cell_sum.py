@@ -83,6 +83,11 @@ class CellMechanism:
             return UnprovedRelease("none")
         return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest_shares(members))
 
+    @property
+    def largest_event(self) -> CellSum | UnprovedRelease:
+        """Cost of one sum for the roster size at which it is largest, because shares are rounded."""
+        return max(map(self.event, range(self.cell.least, self.cell.most + 1)), key=lambda event: event.mu_squared)
+
     def epsilon_alone(self, delta: float) -> float:
         """Return ε of all rounds together if all other devices collude; infinite if no bound is known."""
         roster_sizes = range(self.cell.least, self.cell.most + 1)

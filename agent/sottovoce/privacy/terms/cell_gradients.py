@@ -68,7 +68,7 @@ class CellGradientTerms:
                 noise,
             )
 
-        lifetime: dict[Event, int] = {mechanism.event(self.cell.most): mechanism.rounds} if mechanism.sigma else {}
+        lifetime: dict[Event, int] = {mechanism.largest_event: mechanism.rounds} if mechanism.sigma else {}
         return VaultContext(
             own_records,
             program,

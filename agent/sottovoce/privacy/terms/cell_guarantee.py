@@ -2,6 +2,7 @@
 
 import math
 
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
 from sottovoce.privacy.api import PrivacyStatement, Status
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
@@ -18,7 +19,7 @@ def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> Pri
     if mechanism.sigma == 0:
         return no_guarantee(budget, f"exact sums over cells, of vectors clipped at {clip:g}")
     alone = mechanism.epsilon_alone(budget.delta)
-    collusion_bound = "no ε holds" if math.isinf(alone) else f"ε = {alone:.3g}"
+    collusion_bound = "no ε holds" if math.isinf(alone) else f"ε = {format_rounded_up(alone)}"
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,

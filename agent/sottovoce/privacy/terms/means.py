@@ -69,7 +69,7 @@ class MeanTerms:
                 self.learner, cell_member, mechanism, 0, lambda _, rows: program.vector(rows), records, ledger, noise
             )
 
-        lifetime: dict[Event, int] = {mechanism.event(cell.most): mechanism.rounds} if mechanism.sigma else {}
+        lifetime: dict[Event, int] = {mechanism.largest_event: mechanism.rounds} if mechanism.sigma else {}
         statement = cell_guarantee(ledger.budget, mechanism, self.profile.bound)
         return VaultContext(records, program, ledger, noise, statement, lifetime, make_cell=member)
 
