@@ -105,12 +105,13 @@ def test_a_configuration_that_contradicts_the_ledger_is_not_explained(tmp_path: 
 
 
 def test_cost_of_several_units_of_one_person() -> None:
-    """Two records at ε = 2 cost 4.39, not 4; a year of consecutive days costs 85.95."""
+    """Two records at ε = 2 cost 4.39, not 4; a month of days in the same sums costs 176.5, and a year has no ε."""
     records = {item["units"]: item["epsilon_together"] for item in explain("--learner", "clipd2p")["person"]}
     assert records == {2: pytest.approx(4.39, abs=0.01), 5: pytest.approx(13.26, abs=0.01)}
     days = {item["units"]: item for item in explain("--learner", "clipd2p", "--unit", "window")["person"]}
-    assert days[365]["epsilon_apart"] == pytest.approx(85.95, abs=0.02)
+    assert days[30]["epsilon_together"] == pytest.approx(176.49, abs=0.01)
     assert days[365]["epsilon_together"] is None
     assert set(days) == {2, 5, 7, 30, 365}
     words = run_here("privacy", "explain", "--learner", "clipd2p", "--unit", "window").out
-    assert "a year (365 days): ε = 85.95, in separate releases" in words
+    assert "a month (30 days): ε = 176.5, in the same releases" in words
+    assert "a year (365 days): no meaningful ε" in words

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.node.reports.explain import describe_person_promise, person_promises
+from sottovoce.node.reports.group_epsilon import epsilon_in_separate_releases
 from sottovoce.node.statement_preview import preview_statement
 from sottovoce.privacy.accounting.events import CellSum, GaussianSum
 from sottovoce.privacy.accounting.gaussian import format_rounded_up
 from sottovoce.privacy.accounting.sampled import SampledGaussian
+from sottovoce.privacy.accounting.units import Units, overlap
 from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
 from sottovoce.privacy.terms.means import MeanTerms
@@ -93,7 +96,7 @@ def test_figures_of_a_person_with_several_devices_in_a_secure_sum() -> None:
     "learner, unit, words",
     [
         ("clipd2p", "record", {"in the same releases"}),
-        ("clipd2p", "window", {"in the same releases", "in separate releases"}),
+        ("clipd2p", "window", {"in the same releases"}),
         ("clipd2p", "device", {"in separate releases"}),
         ("average", "device", {"in separate releases"}),
         ("with-replacement", "record", {"in the same releases"}),
@@ -152,6 +155,33 @@ def test_the_total_of_several_tasks_is_at_least_the_exact_one() -> None:
     stated = float(format_rounded_up(ledger.spending().epsilon))
     exact = GaussianPrivacyLoss(1 / math.sqrt(squares))
     assert exact.get_delta_for_epsilon(stated) <= DELTA < exact.get_delta_for_epsilon(stated * 0.998)
+
+
+@pytest.mark.parametrize("joined", [1, 7, 30])
+@pytest.mark.parametrize("units", [2, 7, 30])
+def test_consecutive_days_of_a_feed_share_its_sums(units: int, joined: int) -> None:
+    """A device that joins after some days takes 24 steps over them, and then one a day over all days with budget left.
+
+    The ledger itself decides which days these are. The stated ε covers the exact one; that of separate releases is far
+    below it.
+    """
+    config = configuration("clipd2p", "window", epsilon=2.0)
+    budget = required_budget(config)
+    ((event, steps),) = preview_statement(config, budget, build_family(config))[1].items()
+    assert isinstance(event, GaussianSum)
+    ledger, squares = Ledger.in_memory("meter-17", budget), 0.0
+    for query, last in enumerate([joined - 1] * (steps // 2) + list(range(joined, 90))):
+        covered = ledger.payable_units(replace(event, units=Units(((0, last),))))
+        assert covered is not None
+        assert ledger.charge(query.to_bytes(32, "big"), replace(event, units=covered))
+        changed = sum(overlap(covered, Units(((day, day),))) is not None for day in range(units))
+        squares += changed**2 * event.sensitivity_squared / event.sigma**2
+    exact = GaussianPrivacyLoss(1 / math.sqrt(squares))
+    (promise,) = (promise for promise in person_promises(config) if promise["units"] == units)
+    stated = printed(promise, "in the same releases")
+    assert stated is not None
+    assert exact.get_delta_for_epsilon(stated) <= DELTA
+    assert exact.get_delta_for_epsilon(epsilon_in_separate_releases({event: steps}, units, DELTA)) > 10 * DELTA
 
 
 @pytest.mark.parametrize("epsilon", [1e-7, 0.3333, 1.0, 1.99965, 2.0, 2.15467, 85.9461, 99.996, 499.99])

@@ -1,7 +1,7 @@
 """Plain-language explanation of a configuration's privacy promise: its content, whom it protects, and its limits."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,26 +105,22 @@ def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
 def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
     """Return the promise for several units of one person, at the same δ; an ε is null if it is not finite.
 
-    An entry has `epsilon_together` if the units may be in the same releases, and `epsilon_apart` if they may be in
-    separate ones. All of a device's records are in the same releases, and so are all devices in a secure sum. Devices
-    that add their own noise make separate releases. Windows may or may not share releases.
+    An entry has `epsilon_apart` if the units are in separate releases, as devices are that add their own noise.
+    Otherwise, it has `epsilon_together`: all of a device's records may be in the same releases, and so may its windows
+    and, in a secure sum, all devices.
     """
     groups = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
     groups += [(7, "a week (7 days)"), (30, "a month (30 days)"), (365, "a year (365 days)")] * (
         budget.unit == "window"
     )
-    combinations: dict[str, Callable[[Mapping[Event, int], int, float], float]] = {}
-    is_shared = any(isinstance(event, CellSum) for event in lifetime)
-    if not is_shared and budget.unit != "record":
-        combinations["epsilon_apart"] = epsilon_in_separate_releases
-    if is_shared or budget.unit != "device":
-        combinations["epsilon_together"] = epsilon_in_shared_releases
+    is_apart = budget.unit == "device" and not any(isinstance(event, CellSum) for event in lifetime)
+    key, epsilon = (
+        ("epsilon_apart", epsilon_in_separate_releases)
+        if is_apart
+        else ("epsilon_together", epsilon_in_shared_releases)
+    )
     return [
-        {
-            "units": count,
-            "words": words,
-            **{key: _finite(epsilon(lifetime, count, budget.delta)) for key, epsilon in combinations.items()},
-        }
+        {"units": count, "words": words, key: _finite(epsilon(lifetime, count, budget.delta))}
         for count, words in groups
         if lifetime
     ]
@@ -137,12 +133,10 @@ def describe_person_promise(promise: dict[str, Any], *, in_task: bool) -> str:
         promise: the entry.
         in_task: whether the promise is that of a fleet task, whose cost adds to that of the device's other tasks.
     """
-    costs = []
-    for key, words in _COMBINATIONS.items():
-        if key in promise:
-            epsilon = promise[key]
-            costs.append(f"{'no meaningful ε' if epsilon is None else f'ε = {format_rounded_up(epsilon)}'}, {words}")
-    return f"{promise['words']}{', in this task alone' if in_task else ''}: {'; '.join(costs)}"
+    key, combination = next(entry for entry in _COMBINATIONS.items() if entry[0] in promise)
+    epsilon = promise[key]
+    cost = "no meaningful ε" if epsilon is None else f"ε = {format_rounded_up(epsilon)}"
+    return f"{promise['words']}{', in this task alone' if in_task else ''}: {cost}, {combination}"
 
 
 def _finite(epsilon: float) -> float | None:

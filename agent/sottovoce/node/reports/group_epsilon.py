@@ -1,9 +1,9 @@
 """Compute the privacy cost to a person who contributes several units, because an ε covers only one unit.
 
-Units may share releases, as a device's records share its sums; k units can then change a release by up to
-k times as much as one unit can.
-Alternatively, each unit may have its own releases, as days do that are charged one after another; the units' costs then
-compose.
+Units may share releases, as a device's records share its sums; k units can then change a release by up to k times as
+much as one unit can. Days share sums, too: a device that follows a feed learns from every day that has budget left, so
+a sum covers up to 48 days. Alternatively, each unit has its own releases, as a device has that adds its own noise; the
+units' costs then compose.
 """
 
 import math
