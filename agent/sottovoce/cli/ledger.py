@@ -105,6 +105,7 @@ def _ledger_facts(state: Path) -> dict[str, Any]:
     ledger = Ledger.read(state / LEDGER)
     try:
         budget, spending, head = ledger.own_budget, ledger.spending(), ledger.head()
+        enrolled = ledger.numbers.enrolled_count
     finally:
         ledger.close()
     return {
@@ -118,6 +119,7 @@ def _ledger_facts(state: Path) -> dict[str, Any]:
         **({} if spending.alone is None else {"spent_epsilon_alone": spending.epsilon_alone}),
         "charges": spending.charges,
         "releases": spending.releases,
+        "enrolled_records": enrolled,
         "head": head.link.hex(),
     }
 

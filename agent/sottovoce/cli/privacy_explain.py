@@ -78,7 +78,8 @@ def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, LedgerTotals]"
     from sottovoce.node.task_activator import active_configuration
 
     with open_ledger(settings) as (ledger, path):
-        return active_configuration(settings, ledger), LedgerTotals(ledger.spending(), str(path), ledger.own_budget)
+        totals = LedgerTotals(ledger.spending(), str(path), ledger.own_budget, ledger.numbers.enrolled_count)
+        return active_configuration(settings, ledger), totals
 
 
 def ledger_path(settings: "AgentConfig") -> Path:
@@ -130,6 +131,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
     if document["signal"] is not None:
         lines.append(f"signal        {document['signal']['words']}")
     lines += [f"not covered   {words}" for words in document["not_covered"]]
+    lines.append(f"erasure       {document['erasure']}")
     if left["ledger"] is None:
         lines.append("left          no ledger was read; use --config to read a device's ledger")
     elif left["epsilon"] is None:

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sottovoce.data import Records
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.numbering import enrol_records
 
 from tests.support.command import run_here
 from tests.support.devices import new_device
@@ -115,3 +118,16 @@ def test_cost_of_several_units_of_one_person() -> None:
     words = run_here("privacy", "explain", "--learner", "clipd2p", "--unit", "window").out
     assert "a month (30 days): ε = 176.5, in the same releases" in words
     assert "a year (365 days): no meaningful ε" in words
+
+
+def test_erasure_depends_on_whether_the_ledger_stores_records(tmp_path: Path) -> None:
+    assert "the ledger stores no record" in explain("--learner", "clipd2p")["erasure"]
+    device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a", neighbouring="replace-one")
+    device.configure(learner={"name": "golf"}, privacy={"epsilon": 2.0, "neighbouring": "replace-one"})
+    ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "replace-one"))
+    enrol_records(Records(np.zeros((7, 4)), np.zeros(7, dtype=np.int64)), ledger)
+    ledger.close()
+    assert "the ledger stores 7 records" in explain("--config", device.config)["erasure"]
+    assert document(run_here("ledger", "show", "--state", device.state, "--json").out)["enrolled_records"] == 7
+    words = run_here("privacy", "explain", "--config", device.config).out
+    assert "docs/how-to/erase.md" in words

@@ -31,6 +31,7 @@ def test_a_new_ledger_has_no_spending_and_showing_it_changes_nothing(device: Dev
         "spent_epsilon": 0.0,
         "charges": 0,
         "releases": 0,
+        "enrolled_records": 0,
         "head": output["head"],
     }
     assert device.ledger.read_bytes() == before

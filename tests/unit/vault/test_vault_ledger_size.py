@@ -11,6 +11,7 @@ from sottovoce.data import Records
 from sottovoce.errors import LedgerError
 from sottovoce.privacy.accounting.events import RecordReleased
 from sottovoce.privacy.api import Query, Refused
+from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.perturbation import scheme
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.records import RecordTerms
@@ -124,3 +125,22 @@ def test_corrupt_compressed_records_are_reported_and_left_unchanged(tmp_path: Pa
     with pytest.raises(LedgerError, match="privacy ledger cannot be used"):
         Ledger.open(path, OWNER, BUDGET)
     assert path.read_bytes() == before
+
+
+def test_a_new_task_erases_the_records_of_the_earlier_one(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger.create(path, OWNER, BUDGET)
+    ledger, erased, kept = Ledger.open(path, OWNER, BUDGET), random(20, 58), one_changed(1, 58)
+    enrol_records(erased, ledger)
+    assert ledger.numbers.enrolled_count == 20
+    with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="append only"):
+        other.execute("DELETE FROM enrolled")
+    ledger.take_up(Mandate(1, BUDGET, b"task"))
+    assert ledger.numbers.enrolled_count == 0
+    enrol_records(kept, ledger)
+    ledger.close()
+    content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert kept.features[0, :8].tobytes() in content
+    assert not any(row[start : start + 8].tobytes() in content for row in erased.features for start in range(0, 48, 8))
+    with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="append only"):
+        other.execute("DELETE FROM enrolled")

@@ -45,7 +45,9 @@ def build_dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version
     account = build_account(ledger)
     spending, head = audit_account(account)
     present_spending = replace(spending, of_task=ledger.spending().of_task)
-    details = build_explanation(config, LedgerTotals(present_spending, ledger_path, ledger.own_budget))
+    details = build_explanation(
+        config, LedgerTotals(present_spending, ledger_path, ledger.own_budget, ledger.numbers.enrolled_count)
+    )
     limits = {"steps": planned_steps(config), "clip": getattr(config.learner, "clip", None)}
     facts = {
         "schema": SCHEMA,
@@ -93,6 +95,7 @@ def build_dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version
             "released_without_peers": config.ledger.alone,
         },
         "not_covered": details["not_covered"],
+        "erasure": details["erasure"],
     }
     return {
         **facts,
@@ -159,6 +162,7 @@ def _answer_questions(facts: dict[str, Any]) -> list[dict[str, str]]:
         ("Are bounds and settings chosen without looking at the data? [data-dependent settings]",
          "they are declared in the configuration; whether they were chosen without looking at the records is " + OPEN),
         ("How useful are the results, and for whom are they worse? [utility, bias]", OPEN),
+        ("Can a person's data be erased? [data retention]", facts["erasure"]),
         ("How were the data collected, and what other copies exist? [data collection]", OPEN),
         ("Are the same data released anywhere else? [other releases]", OPEN),
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from sottovoce.node.statement_preview import preview_statement
 from sottovoce.privacy.accounting.events import CellSum, Event
 from sottovoce.privacy.accounting.gaussian import format_rounded_up
 from sottovoce.privacy.api import PrivacyStatement, Status
+from sottovoce.privacy.terms.chains import ChainTerms
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.terms.records import RecordTerms
 from sottovoce.privacy.vault import MIN_DAYS, Budget, RenewalInterval, Spending, read_policy
@@ -46,11 +47,13 @@ class LedgerTotals:
         spending: spending so far.
         path: path of the ledger file.
         lifetime_budget: lifetime budget for all tasks together, if the fleet has signed the current task.
+        enrolled: number of records that the ledger stores.
     """
 
     spending: Spending
     path: str
     lifetime_budget: Budget | None = None
+    enrolled: int = 0
 
 
 def build_explanation(config: AgentConfig, spent: LedgerTotals | None) -> dict[str, Any]:
@@ -85,6 +88,7 @@ def build_explanation(config: AgentConfig, spent: LedgerTotals | None) -> dict[s
         "steps": _first_step(family),
         "signal": _signal_and_noise(family),
         "not_covered": list(_NOT_COVERED),
+        "erasure": _describe_erasure(family, spent),
         "left": _remaining_budget(budget, spent),
         "all_tasks": _describe_all_tasks(spent),
         "renews": _describe_renewal(budget, policy.renews, follows=is_per_day),
@@ -191,6 +195,21 @@ def _describe_all_tasks(spent: LedgerTotals | None) -> dict[str, Any] | None:
         "unit": life.unit,
         "neighbouring": life.neighbouring,
     }
+
+
+def _describe_erasure(family: Family, spent: LedgerTotals | None) -> str:
+    """Return what is possible if a person's record must be erased."""
+    if isinstance(family.terms, RecordTerms | ChainTerms) or (spent is not None and spent.enrolled):
+        stored = "the records of the first start" if spent is None else f"{spent.enrolled} records of the first start"
+        removal = (
+            f"the ledger stores {stored} and reads no later file; the next task that the fleet signs erases them, and "
+            "uses the file as it is then"
+        )
+    else:
+        removal = (
+            "a record that you remove from the data source is in no later release, and the ledger stores no record"
+        )
+    return f"{removal}. What was released stays with other devices and cannot be recalled: docs/how-to/erase.md"
 
 
 def _first_step(family: Family) -> dict[str, Any] | None:

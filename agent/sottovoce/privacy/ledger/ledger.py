@@ -68,10 +68,12 @@ class Ledger:
         self._head: Head
         self._spent: ChargeTotals
         self.owner, self.own_budget, self.nonce = read_verified_header(connection)
-        # A task's records are stored once. Counting them would make the vault pause without sparing the disk anything.
-        self.numbers = RecordNumbers(self._read_access, partial(self._transaction, counted=False))
+        # A task's records are stored once, and overwritten once. Counting these bytes would make the vault pause
+        # without sparing the disk anything.
+        uncounted = partial(self._transaction, counted=False)
+        self.numbers = RecordNumbers(self._read_access, uncounted)
         self.witnesses = WitnessList(self._read_access, self._transaction)
-        self._mandates = MandateList(self._read_access, self._transaction)
+        self._mandates = MandateList(self._read_access, uncounted)
         self.mandate, self.running_time = self._mandates.load_newest(), RunningTime(self._read_access)
         self.periods = Periods(self._read_access, self.running_time)
         self._tally_charges(())
@@ -145,6 +147,7 @@ class Ledger:
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
             ledger._connection.execute("PRAGMA synchronous = FULL")
             ledger._connection.execute("PRAGMA journal_mode = WAL")
+            ledger._connection.execute("PRAGMA secure_delete = ON")  # overwrites the records of earlier tasks
             resolved = path.resolve()
             ledger._disk_writes = DiskWriteCounter(resolved.with_name(resolved.name + "-wal"))
             stack.pop_all()
@@ -397,7 +400,7 @@ class Ledger:
             self._spent.check(event, mandate.budget)
 
     def take_up(self, mandate: Mandate) -> None:
-        """Durably accept this task; all later charges belong to it.
+        """Durably accept this task; all later charges belong to it, and the records of earlier tasks are deleted.
 
         Raises:
             LedgerError: if the task's epoch is not above all earlier epochs, or if the ledger file cannot be written.

@@ -113,7 +113,7 @@ class MandateList:
         return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5], row[6])
 
     def add(self, mandate: Mandate) -> None:
-        """Add a mandate, durably.
+        """Add a mandate, durably, and delete the records that earlier tasks enrolled, which nothing reads any more.
 
         Raises:
             LedgerError: if the ledger file cannot be written.
@@ -125,3 +125,4 @@ class MandateList:
                 "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (mandate.epoch, *terms, mandate.document, mandate.period),
             )
+            connection.execute("DELETE FROM enrolled WHERE epoch < ?", (mandate.epoch,))

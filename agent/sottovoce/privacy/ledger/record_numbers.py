@@ -57,7 +57,7 @@ class RecordNumbers:
             connection.execute("INSERT INTO numbering (kind) VALUES (?)", (numbering,))
 
     def enrol(self, epoch: int, enrolled: "EnrolledRecords") -> None:
-        """Store the records to which a task's charges refer, durably and permanently.
+        """Store the records to which a task's charges refer, durably, until the next task begins.
 
         Args:
             epoch: epoch of the fleet's task; 0 before the first task.
@@ -78,6 +78,12 @@ class RecordNumbers:
                 "INSERT INTO enrolled VALUES (?, ?, ?, ?, ?)",
                 (epoch, enrolled.prepared, enrolled.records, enrolled.features, enrolled.value),
             )
+
+    @property
+    def enrolled_count(self) -> int:
+        """Number of records that the ledger stores."""
+        with self._read_access() as connection:
+            return int(connection.execute("SELECT ifnull(sum(records), 0) FROM enrolled").fetchone()[0])
 
     def enrolled_records(self, epoch: int) -> "EnrolledRecords | None":
         """Return the records to which this task's charges refer; None before the task's first start."""
