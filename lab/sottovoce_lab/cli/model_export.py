@@ -9,6 +9,7 @@ import typer
 from sottovoce.cli.model_public import ConfigFile, LoadedModel, load_public_model
 from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import UsageError
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
 
 from sottovoce_lab.cli.model_files import require_models
 
@@ -46,7 +47,7 @@ def run_export(
         raw = _encode_document({**exports.coefficients(_public(model)), "description": facts}, out)
     write_binary_file("--out", out, raw)
     spent = facts["privacy"].get("spent_epsilon")
-    spent_text = "no ε" if spent is None else f"ε {spent:.4g} spent"
+    spent_text = "no ε" if spent is None else f"ε {format_rounded_up(spent)} spent"
     typer.echo(
         f"{out}: {facts['model']} of {facts['learner']}, cycle {facts['cycle']}; {spent_text}; "
         "exporting costs no budget"

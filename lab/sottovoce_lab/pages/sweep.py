@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.privacy.accounting.gaussian import format_rounded_up
+
 from sottovoce_lab.pages.html import Markup, Page, figure, heading, paragraph, table, warnings
 from sottovoce_lab.pages.plots import Line, Plotter
 from sottovoce_lab.pages.report_types import SweepReport, SweptRun
@@ -93,7 +95,9 @@ def _table(groups: list[Group], measure: str) -> Markup:
             cells += [mean_sd(_baseline_values(group, name)) for name in ("own_data", "majority_class")]
         spent = [run.privacy.get("spent_epsilon_max") for run in group.runs]
         finite = [value for value in spent if value is not None]
-        rows.append([*cells, f"{max(finite):.3f}" if finite else "–", str(group.runs[0].privacy.get("status", "–"))])
+        rows.append(
+            [*cells, format_rounded_up(max(finite)) if finite else "–", str(group.runs[0].privacy.get("status", "–"))]
+        )
     caption = "Means over seeds ± sample standard deviation"
     if has_baselines:
         caption += "; own data: a device alone, without noise; majority: the most common class"
