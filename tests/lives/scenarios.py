@@ -1,0 +1,172 @@
+"""Scenarios of two worlds: every learner with noise, from CSV and npz files and from a meter's feed."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sottovoce.data.feed import Window
+from sottovoce.learning.registry import ALGORITHMS
+from sottovoce_home.store import WindowStore
+
+from tests.lives.fleets import TODAY, Scenario, Write
+from tests.neighbours.files import LABELS, Layout, write_rows
+from tests.neighbours.rows import Row
+
+_FEED = "feed:mqtt://127.0.0.1:1883"
+_FIRST_DAY = TODAY - 6
+FEATURES = 58
+"""Number of columns: enough that the size of a compressed record would show in the size of a file."""
+COLUMNS = tuple(f"column {number}" for number in range(FEATURES))
+_CELL = {"noise": "cell", "cell": {"min": 4, "max": 6, "colluding": 1}}
+_OPTIONS: dict[str, dict[str, Any]] = {"pdsl": {"shapley": "cosine"}}
+
+
+def scenarios() -> Iterator[Scenario]:
+    """Yield a scenario for each learner, mixing and kind of noise, and for each use of a feed."""
+    for name, algorithm in ALGORITHMS.items():
+        if algorithm.noiseless:
+            continue
+        variants: list[dict[str, Any]] = [_OPTIONS.get(name, {})]
+        if name == "clipd2p":
+            variants += [{"mixing": "pairwise"}, {"mixing": "push-sum"}, {"sampling": "poisson"}, {"model": "mlp"}]
+        if name == "golf":
+            variants += [{"perturbation": "privunit"}]
+        for variant in variants:
+            unit = algorithm.unit
+            privacy = _CELL if algorithm.secure_sums == "always" else {}
+            yield _scenario(name, variant, {"unit": unit, **privacy}, 5 if privacy else 3)
+        if algorithm.secure_sums == "optional":
+            yield _scenario(name, variants[0], {"unit": algorithm.unit, **_CELL}, 5)
+    forecast = {"features": 10, "classes": 1, "transform": "none", "expected_records": 44}
+    ridge = {"name": "clipd2p", "mixing": "pairwise", "model": "ridge"}
+    yield _feed_scenario("forecast", forecast, ridge, {"unit": "window"})
+    loads = {"features": 48, "classes": 2, "transform": "none", "expected_records": 1}
+    yield _feed_scenario("loads", loads, {"name": "average", "clip": 1.0}, {"unit": "device"})
+    yield replace(
+        _feed_scenario("loads in a cell", loads, {"name": "average", "clip": 1.0}, {"unit": "device", **_CELL}),
+        devices=5,
+    )
+
+
+def _scenario(name: str, learner: dict[str, Any], privacy: dict[str, Any], devices: int) -> Scenario:
+    words = [name, *(f"{key}={value}" for key, value in learner.items()), "cell" if "cell" in privacy else ""]
+    tables = {
+        "data": {
+            "features": FEATURES,
+            "classes": 2,
+            "expected_records": 12,
+            "labels": [*LABELS],
+            "columns": [*COLUMNS],
+        },
+        "learner": {"name": name, "period": 1.0, **learner},
+        "privacy": {"epsilon": 4.0, **privacy},
+        "membership": {"sampling": "static"},
+        "transport": {"peers": []},
+    }
+    return Scenario(" ".join(filter(None, words)), tables, devices)
+
+
+def _feed_scenario(name: str, data: dict[str, Any], learner: dict[str, Any], privacy: dict[str, Any]) -> Scenario:
+    tables = {
+        "data": {**data, "windows": [_FIRST_DAY, TODAY - 1]},
+        "learner": {"period": 1.0, **learner},
+        "privacy": {"epsilon": 4.0, **privacy},
+        "membership": {"sampling": "static"},
+        "transport": {"peers": []},
+    }
+    return Scenario(f"feed {name}", tables)
+
+
+def draw_worlds(scenario: Scenario, seed: int) -> tuple[list[Write], list[Write], list[Write]]:
+    """Draw the first device's records at each of two starts in both worlds, and the records of the other devices."""
+    rng = random.Random(seed)
+    if scenario.name.startswith("feed"):
+        return _draw_feeds(scenario, rng)
+    relation = ALGORITHMS[str(scenario.tables["learner"]["name"])].neighbouring
+    layout = Layout(
+        rng.choice(("csv", "npz")),
+        tuple(rng.sample(range(FEATURES), FEATURES)),
+        COLUMNS,
+        rng.choice((("away", "home"), ("home", "away"))),
+        ",",
+        True,
+    )
+    count = rng.choice((12, 13, 20)) if relation == "replace-one" else rng.choice((1, 2, 9))
+    shared = [_draw_row(rng) for _ in range(count)]
+    if rng.random() < 0.5:  # the differing record alone has its label
+        shared = [replace(row, label=0) for row in shared]
+    place, left = rng.randint(0, count), _draw_row(rng)
+    right = [
+        replace(left, label=1 - left.label),
+        _draw_row(rng),
+        replace(left, features=(-1e9,) + (0.0,) * (FEATURES - 1)),
+    ]
+    sides = [[left], [rng.choice(right)] if relation == "replace-one" else []]
+    rng.shuffle(sides)
+    if scenario.tables["privacy"]["unit"] == "device":
+        shared, place = [], 0
+        sides = [[_draw_row(rng) for _ in range(rng.choice((1, 9)))], []]
+    worlds: tuple[list[Write], list[Write]] = ([], [])
+    for world, differing in zip(worlds, sides, strict=True):
+        rows = [*shared[:place], *differing, *shared[place:]]
+        world += [_file(layout, rows), _file(layout, rows)]
+    return *worlds, [_file(layout, [_draw_row(rng) for _ in range(14)]) for _ in range(scenario.devices - 1)]
+
+
+def _draw_row(rng: random.Random) -> Row:
+    scale = rng.choice((0.0, 1e-9, 1.0, 1e6))
+    return Row(tuple(scale * rng.gauss(0, 1) + 0.0 for _ in range(FEATURES)), rng.randrange(2))
+
+
+def _file(layout: Layout, rows: list[Row]) -> Write:
+    return lambda home: write_rows(home, layout, rows, has_windows=False)
+
+
+def _draw_feeds(scenario: Scenario, rng: random.Random) -> tuple[list[Write], list[Write], list[Write]]:
+    """Draw feeds in which one day differs: its readings, a meter that it alone has, or whether it has any."""
+    random_state = np.random.default_rng(rng.randrange(2**32))
+    days = random_state.integers(0, 900, (7, 48))
+    days[random_state.random(days.shape) < 0.1] = -1
+    solar = random_state.integers(0, 300, (7, 48))
+    day = rng.randrange(7)
+    other, other_solar = days.copy(), solar.copy()
+    match rng.choice(("readings", "one reading", "no readings", "second meter", "export")):
+        case "readings":
+            other[day] = random_state.integers(0, 9000, 48)
+        case "one reading":
+            other[day, rng.randrange(48)] = 8000
+        case "no readings":
+            other[day] = -1
+        case "second meter":
+            solar[:] = other_solar[:] = -1
+            other_solar[day] = 700
+        case "export":
+            other_solar[day] = -1
+    if scenario.tables["privacy"]["unit"] == "device":  # all days may differ
+        other = random_state.integers(0, 4000, (7, 48))
+    worlds = [_feed(days, solar), _feed(other, other_solar)]
+    rng.shuffle(worlds)
+    others = [_feed(random_state.integers(0, 900, (7, 48)), np.full((7, 48), -1)) for _ in range(scenario.devices - 1)]
+    return [worlds[0]] * 2, [worlds[1]] * 2, others
+
+
+def _feed(house: Any, solar: Any) -> Write:
+    def write(home: Path) -> str:
+        path = home / "windows.db"
+        if not path.exists():
+            store = WindowStore(path, 1800, keep_days=400)
+            windows = [
+                Window(name, (_FIRST_DAY + day) * 48 + half_hour, int(wh))
+                for name, days in (("house", house), ("solar", solar))
+                for day, row in enumerate(days)
+                for half_hour, wh in enumerate(row)
+                if wh >= 0
+            ]
+            store.write(windows, {})
+            store.close()
+        return _FEED
+
+    return write

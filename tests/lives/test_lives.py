@@ -1,0 +1,50 @@
+"""Two homes that differ in one record look the same from outside, from the file to the last byte.
+
+Given the same releases, which the ledger charges, two worlds agree in everything else that others can see: whether and
+how a device starts, its messages and when it sends them, its log, the sizes of its files, and what it says of its
+ledger. Nothing is excepted. `python -m pytest -m soak tests/lives` plays many more.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.lives.fleets import Releases, Scenario, Seen, live
+from tests.lives.scenarios import draw_worlds, scenarios
+
+PAIRS = 2
+MANY = int(os.environ.get("PAIRS", "10000"))
+
+
+def play(scenario: Scenario, directory: Path, seed: int) -> Seen:
+    """Play a pair of worlds, and compare everything that can be seen from outside."""
+    left, right, others = draw_worlds(scenario, seed)
+    releases: Releases = {}
+    one = live(scenario, directory / "left", left, others, releases)
+    other = live(scenario, directory / "right", right, others, releases)
+    assert one.starts == other.starts
+    assert one.log == other.log
+    assert one.files == other.files
+    assert one.spending == other.spending
+    for event, counterpart in zip(one.events, other.events, strict=True):
+        assert event == counterpart
+    return one
+
+
+@pytest.mark.parametrize("scenario", [*scenarios()], ids=lambda scenario: scenario.name)
+def test_two_homes_look_the_same(scenario: Scenario, tmp_path: Path) -> None:
+    for seed in range(PAIRS):
+        seen = play(scenario, tmp_path / str(seed), seed)
+        assert len(seen.starts) == 2
+        assert any(event[1] == "answer" for event in seen.events), "the device released something"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("scenario", [*scenarios()], ids=lambda scenario: scenario.name)
+def test_many_homes_look_the_same(scenario: Scenario, tmp_path: Path) -> None:
+    pairs = -(-MANY // len([*scenarios()]))
+    for seed in range(PAIRS, PAIRS + pairs):
+        play(scenario, tmp_path / str(seed), seed)
+    print(f"{scenario.name}: {pairs} pairs")
