@@ -73,7 +73,7 @@ year: setup  ## simulate a year of meters with daily forecasts, into dist/year; 
 
 .PHONY: neighbours
 neighbours: setup  ## test each proved property on ten thousand neighbours; takes hours; for fewer: make neighbours PAIRS=100
-	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m soak -s tests/neighbours
+	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m soak -s tests/neighbours tests/lives
 
 .PHONY: mutants
 mutants: setup  ## plant defects in the shipped code and list the checks that catch each one; ten minutes

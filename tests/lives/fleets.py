@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,24 @@ from sottovoce.errors import SottovoceError
 from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.node.local_vault import make_vault
 from sottovoce.node.preconditions import runnable_family
+from sottovoce.privacy.accounting.event_parser import parse_event
+from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.api import Query
-from sottovoce.privacy.vault import Ledger, SeededNoise, Vault
+from sottovoce.privacy.mechanisms.record_mechanism import RecordMechanism
+from sottovoce.privacy.vault import Budget, Ledger, Mandate, SeededNoise, Vault
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.simulation import Simulation
 from sottovoce_lab.testbed.memory_store import MemoryStore
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
+from tests.neighbours.world import Seen as Answer
+from tests.neighbours.world import suppress_noise
+
 Write = Callable[[Path], str]
 """Writes a device's records into a directory, and returns the data SPEC."""
-Releases = dict[tuple[str, int], NDArray[np.int64]]
-"""Values that the first device released, by query and number."""
+Releases = dict[tuple[bytes, int], NDArray[np.int64]]
+"""Values that the first device released, by query and number; those of secure sums under an empty id."""
 
 TODAY = int(NOT_BEFORE // DAY) + 40
 _CYCLES = 12
@@ -48,11 +55,13 @@ class Scenario:
         name: name for the report.
         tables: tables of the configuration, without `data.source`.
         devices: number of devices.
+        ledger: the ledger's own budget, if the configuration describes a task with another one.
     """
 
     name: str
     tables: Mapping[str, Mapping[str, Any]]
     devices: int = 3
+    ledger: Budget | None = None
 
 
 @dataclass
@@ -65,6 +74,8 @@ class Seen:
         log: lines that the first device's process logs.
         starts: for each start of the first device, the statement, or the error with its exit code.
         spending: what `agent status` and the metrics say of the ledger.
+        exact: the releases without noise, in grid units, by query and number, which nobody sees.
+        charges: the charges, by query; those of secure sums under an empty id, since their ids are drawn.
     """
 
     events: list[Any] = field(default_factory=list)
@@ -72,6 +83,8 @@ class Seen:
     log: list[str] = field(default_factory=list)
     starts: list[str] = field(default_factory=list)
     spending: list[str] = field(default_factory=list)
+    exact: Releases = field(default_factory=dict)
+    charges: dict[bytes, Event] = field(default_factory=dict)
 
 
 def live(scenario: Scenario, directory: Path, own: list[Write], others: list[Write], releases: Releases) -> Seen:
@@ -95,7 +108,7 @@ def live(scenario: Scenario, directory: Path, own: list[Write], others: list[Wri
             for number, (home, write) in enumerate(zip(homes[1:], others, strict=True))
         ]
         try:
-            first = _start(scenario, homes[0], next(rest), names, 0, (releases, is_first))
+            first = _start(scenario, homes[0], next(rest), names, 0, (releases, is_first, seen.exact))
         except SottovoceError as error:
             seen.starts.append(_describe(error, directory))
             return seen
@@ -108,7 +121,7 @@ def live(scenario: Scenario, directory: Path, own: list[Write], others: list[Wri
             simulation.kill(first.id)
             _stop(seen, first, homes[0])
             try:
-                again = _start(scenario, homes[0], write, names, 0, (releases, is_first))
+                again = _start(scenario, homes[0], write, names, 0, (releases, is_first, seen.exact))
             except SottovoceError as error:
                 seen.starts.append(_describe(error, directory))
                 return seen
@@ -136,7 +149,7 @@ def _start(
     write: Write,
     names: list[str],
     number: int,
-    forced: tuple[Releases, bool] | None,
+    forced: tuple[Releases, bool, Releases] | None,
 ) -> Device:
     """Start a device from its configuration file, as the command does."""
     config = _configure(scenario, home, write(home), is_first=number == 0)
@@ -145,12 +158,15 @@ def _start(
     if not path.exists():
         with pytest.MonkeyPatch.context() as patch:  # the key of record numbers
             patch.setattr(os, "urandom", lambda count: bytes([number]) * count)
-            Ledger.create(path, name, budget)
+            Ledger.create(path, name, scenario.ledger or budget)
+    ledger = Ledger.open(path, name, scenario.ledger or budget)
+    if scenario.ledger is not None and ledger.mandate is None:
+        ledger.take_up(Mandate(1, budget, b"signed"))
     vault = make_vault(
         config,
         family,
-        Ledger.open(path, name, budget),
-        clock=lambda: float(TODAY * DAY),
+        ledger,
+        clock=lambda: float(TODAY * DAY + 3600),
         uptime=lambda: 0.0,
         noise=SeededNoise(number),
         verify_member=UnsignedProvenance().verify,
@@ -181,6 +197,11 @@ def _vault(device: Device) -> Vault:
 
 
 def _stop(seen: Seen, device: Device, home: Path) -> None:
+    ledger = _vault(device)._context.ledger
+    for _, terms, _ in ledger.charges():
+        if "cell-sum" in terms:
+            seen.charges[b""] = parse_event(terms)
+    seen.charges |= {query: event for query, _ in seen.exact if (event := ledger.charged_event(query)) is not None}
     seen.spending.append(f"{device.vault.spending()} written {device.vault.spending().written_today}")
     _vault(device).close()
     seen.files.append({str(file.relative_to(home)): file.stat().st_size for file in sorted((home / "state").iterdir())})
@@ -235,24 +256,35 @@ def _log_lines(lines: list[str], directory: Path) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _force(vault: Vault, releases: Releases, is_first: bool) -> None:
-    """Record what the vault releases, or release what was recorded in the other world."""
+def _force(vault: Vault, releases: Releases, is_first: bool, exact: Releases) -> None:
+    """Record what the vault releases, or release what was recorded in the other world.
 
-    def exchange(key: str, computed: NDArray[np.int64]) -> NDArray[np.int64]:
-        number = counts[key] = counts.get(key, -1) + 1
+    Args:
+        vault: the vault.
+        releases: the recorded values.
+        is_first: whether to record.
+        exact: receives the values without noise.
+    """
+
+    def exchange(key: bytes, mechanism: Any, arguments: tuple[Any, ...]) -> NDArray[np.int64]:
+        number = sum(query == key for query, _ in exact)
+        if isinstance(arguments[0], Iterator):  # it is used twice below
+            arguments = [*arguments[0]], *arguments[1:]
+        computed = mechanism.apply(*arguments)
+        with suppress_noise(Answer(Query("", "", 0, np.empty(0)))):
+            exact[key, number] = computed if isinstance(mechanism, RecordMechanism) else mechanism.apply(*arguments)
         return releases.setdefault((key, number), computed) if is_first else releases.get((key, number), computed)
 
-    counts: dict[str, int] = {}
     context = vault._context
     program: Any = _ForcedProgram(context.program, exchange)
     vault._context = replace(context, program=program)
     if (cell := vault._cell) is not None:
-        mechanism: Any = _ForcedMechanism(cell.mechanism, lambda value: exchange("cell", value))
+        mechanism: Any = _ForcedMechanism(cell.mechanism, partial(exchange, b""))
         vault._cell = replace(cell, mechanism=mechanism)
 
 
 class _ForcedProgram:
-    def __init__(self, program: Any, exchange: Callable[[str, NDArray[np.int64]], NDArray[np.int64]]) -> None:
+    def __init__(self, program: Any, exchange: Callable[..., NDArray[np.int64]]) -> None:
         self._program, self._exchange = program, exchange
 
     def __getattr__(self, name: str) -> Any:
@@ -262,16 +294,15 @@ class _ForcedProgram:
         plan = self._program.plan(query)
         if not hasattr(plan, "mechanism"):
             return plan
-        key = query.id.hex()
-        return replace(plan, mechanism=_ForcedMechanism(plan.mechanism, lambda value: self._exchange(key, value)))
+        return replace(plan, mechanism=_ForcedMechanism(plan.mechanism, partial(self._exchange, query.id)))
 
 
 class _ForcedMechanism:
-    def __init__(self, mechanism: Any, exchange: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
+    def __init__(self, mechanism: Any, exchange: Callable[[Any, tuple[Any, ...]], NDArray[np.int64]]) -> None:
         self._mechanism, self._exchange = mechanism, exchange
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._mechanism, name)
 
     def apply(self, *arguments: Any) -> NDArray[np.int64]:
-        return self._exchange(self._mechanism.apply(*arguments))
+        return self._exchange(self._mechanism, arguments)

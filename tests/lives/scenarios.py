@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sottovoce.data.feed import Window
 from sottovoce.learning.registry import ALGORITHMS
+from sottovoce.privacy.vault import Budget
 from sottovoce_home.store import WindowStore
 
 from tests.lives.fleets import TODAY, Scenario, Write
@@ -22,6 +23,23 @@ FEATURES = 58
 COLUMNS = tuple(f"column {number}" for number in range(FEATURES))
 _CELL = {"noise": "cell", "cell": {"min": 4, "max": 6, "colluding": 1}}
 _OPTIONS: dict[str, dict[str, Any]] = {"pdsl": {"shapley": "cosine"}}
+
+
+@dataclass
+class Worlds:
+    """Records of all devices in two neighbouring worlds.
+
+    Attributes:
+        left: records of the first device at each start, in one world.
+        right: those in the other world.
+        others: records of the other devices, equal in both worlds.
+        day: the day in which the first device's feeds differ; None without a feed.
+    """
+
+    left: list[Write]
+    right: list[Write]
+    others: list[Write]
+    day: int | None = None
 
 
 def scenarios() -> Iterator[Scenario]:
@@ -45,6 +63,9 @@ def scenarios() -> Iterator[Scenario]:
     yield _feed_scenario("forecast", forecast, ridge, {"unit": "window"})
     loads = {"features": 48, "classes": 2, "transform": "none", "expected_records": 1}
     yield _feed_scenario("loads", loads, {"name": "average", "clip": 1.0}, {"unit": "device"})
+    average = {"name": "average", "clip": 1.0}
+    for_device = _feed_scenario("loads, ledger by day", loads, average, {"unit": "device"})
+    yield replace(for_device, ledger=Budget(16.0, 1e-5, "window", "add-remove"))
     yield replace(
         _feed_scenario("loads in a cell", loads, {"name": "average", "clip": 1.0}, {"unit": "device", **_CELL}),
         devices=5,
@@ -80,8 +101,8 @@ def _feed_scenario(name: str, data: dict[str, Any], learner: dict[str, Any], pri
     return Scenario(f"feed {name}", tables)
 
 
-def draw_worlds(scenario: Scenario, seed: int) -> tuple[list[Write], list[Write], list[Write]]:
-    """Draw the first device's records at each of two starts in both worlds, and the records of the other devices."""
+def draw_worlds(scenario: Scenario, seed: int) -> Worlds:
+    """Draw the records of all devices in two neighbouring worlds."""
     rng = random.Random(seed)
     if scenario.name.startswith("feed"):
         return _draw_feeds(scenario, rng)
@@ -113,7 +134,8 @@ def draw_worlds(scenario: Scenario, seed: int) -> tuple[list[Write], list[Write]
     for world, differing in zip(worlds, sides, strict=True):
         rows = [*shared[:place], *differing, *shared[place:]]
         world += [_file(layout, rows), _file(layout, rows)]
-    return *worlds, [_file(layout, [_draw_row(rng) for _ in range(14)]) for _ in range(scenario.devices - 1)]
+    others = [_file(layout, [_draw_row(rng) for _ in range(14)]) for _ in range(scenario.devices - 1)]
+    return Worlds(*worlds, others)
 
 
 def _draw_row(rng: random.Random) -> Row:
@@ -125,7 +147,7 @@ def _file(layout: Layout, rows: list[Row]) -> Write:
     return lambda home: write_rows(home, layout, rows, has_windows=False)
 
 
-def _draw_feeds(scenario: Scenario, rng: random.Random) -> tuple[list[Write], list[Write], list[Write]]:
+def _draw_feeds(scenario: Scenario, rng: random.Random) -> Worlds:
     """Draw feeds in which one day differs: its readings, a meter that it alone has, or whether it has any."""
     random_state = np.random.default_rng(rng.randrange(2**32))
     days = random_state.integers(0, 900, (7, 48))
@@ -145,12 +167,12 @@ def _draw_feeds(scenario: Scenario, rng: random.Random) -> tuple[list[Write], li
             other_solar[day] = 700
         case "export":
             other_solar[day] = -1
-    if scenario.tables["privacy"]["unit"] == "device":  # all days may differ
+    if scenario.tables["privacy"]["unit"] == "device" and scenario.ledger is None:  # all days may differ
         other = random_state.integers(0, 4000, (7, 48))
     worlds = [_feed(days, solar), _feed(other, other_solar)]
     rng.shuffle(worlds)
     others = [_feed(random_state.integers(0, 900, (7, 48)), np.full((7, 48), -1)) for _ in range(scenario.devices - 1)]
-    return [worlds[0]] * 2, [worlds[1]] * 2, others
+    return Worlds([worlds[0]] * 2, [worlds[1]] * 2, others, _FIRST_DAY + day)
 
 
 def _feed(house: Any, solar: Any) -> Write:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.lives.fleets import Releases, Scenario, Seen, live
 from tests.lives.scenarios import draw_worlds, scenarios
+from tests.neighbours.pairs import share_of_charge
 
 PAIRS = 2
 MANY = int(os.environ.get("PAIRS", "10000"))
@@ -19,17 +20,29 @@ MANY = int(os.environ.get("PAIRS", "10000"))
 
 def play(scenario: Scenario, directory: Path, seed: int) -> Seen:
     """Play a pair of worlds, and compare everything that can be seen from outside."""
-    left, right, others = draw_worlds(scenario, seed)
-    releases: Releases = {}
-    one = live(scenario, directory / "left", left, others, releases)
-    other = live(scenario, directory / "right", right, others, releases)
+    worlds, releases = draw_worlds(scenario, seed), Releases()
+    one = live(scenario, directory / "left", worlds.left, worlds.others, releases)
+    other = live(scenario, directory / "right", worlds.right, worlds.others, releases)
     assert one.starts == other.starts
+    assert one.charges == other.charges
+    if worlds.day is not None:
+        check_releases(one, other, worlds.day)
     assert one.log == other.log
     assert one.files == other.files
     assert one.spending == other.spending
     for event, counterpart in zip(one.events, other.events, strict=True):
         assert event == counterpart
     return one
+
+
+def check_releases(one: Seen, other: Seen, day: int) -> None:
+    """Check that releases differ only if the differing day was charged, and by no more than the charge allows."""
+    for key, exact in one.exact.items():
+        difference = exact - other.exact[key]
+        if difference.any():
+            event = one.charges[key[0]]
+            assert any(first <= day <= last for first, last in event.units.spans), "the day was not charged"
+            assert share_of_charge(event, difference) <= 1
 
 
 @pytest.mark.parametrize("scenario", [*scenarios()], ids=lambda scenario: scenario.name)

@@ -78,6 +78,9 @@ def make_arrivals_gradual(case: Case, seed: int, lives: list[Life]) -> list[Life
 def _draw_files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
     """Draw a file that both worlds share, with a gap for each differing record, and each world's records for them."""
     shared: list[Row | None] = [_draw_row(rng) for _ in range(rng.choice((0, 1, 4, 12, 23)))]
+    if rng.random() < 0.4:  # the differing record alone may have its label
+        label = rng.choice((CLASSES - 1, CLASSES - 1, 0))
+        shared = [row if row is None else replace(row, label=label) for row in shared]
     window = rng.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
     count = 1 if case.unit == "record" else rng.choice((1, 2, 5))
     left_rows = [replace(_draw_row(rng), window=window, differs=True) for _ in range(count)]

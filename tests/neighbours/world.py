@@ -130,6 +130,7 @@ class World:
         layout = draw_layout(random.Random(self.seed), has_windows=config.data.windows is not None)
         declared = write_records(self.directory, layout, rows, config)
         raw, records = load_configured_dataset(declared).records, load_configured_records(declared)
+        assert len(raw) == len(rows), "each row of a file becomes one record"
         if self.ledger is None:
             self.ledger = Ledger.in_memory("meter-17", required_budget(config))
         self.noise = CoupledNoise(self.seed)
@@ -263,7 +264,7 @@ class _NoiseFreeMechanism:
             )
             value = np.zeros(self.size, dtype=np.int64)
         else:
-            with _suppress_noise(seen):
+            with suppress_noise(seen):
                 value = self._mechanism.apply(raw, noise)
             seen.exact = value
         self._world.die("drawn")
@@ -294,7 +295,7 @@ class _RecordingCell:
     def apply(self, raw: Any, members: int, noise: Any) -> Ints:
         seen = self._world.seen
         assert seen is not None
-        with _suppress_noise(seen):
+        with suppress_noise(seen):
             seen.exact = self._mechanism.apply(raw, members, noise)
         self._world.die("drawn")
         return seen.exact
@@ -323,7 +324,7 @@ CRASHES = ("planned", "charged", "drawn", "stored")
 
 
 @contextmanager
-def _suppress_noise(seen: Seen) -> Iterator[None]:
+def suppress_noise(seen: Seen) -> Iterator[None]:
     """Make every draw 0, and record its distribution."""
 
     def drawn(self: Any, count: int) -> Ints:

@@ -88,7 +88,7 @@ class ReleaseChargeLaw:
         if not len(handed_out) <= spending.releases <= spending.charges:
             return "a release was returned that is not in the ledger, or that was never charged"
         if statement.status is Status.PROVED and statement.epsilon is not None:
-            return None if spending.epsilon <= statement.epsilon else "more was spent than the budget allows"
+            return None if spending.current.epsilon <= statement.epsilon else "more was spent than the budget allows"
         return None
 
 
