@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sottovoce
+import sottovoce.testing
 import sottovoce_lab
 
 from tests.support.sources import ROOT
@@ -29,7 +30,7 @@ def test_the_page_s_blocks_run_in_order(tmp_path: Path) -> None:
     assert completed.returncode == 0, completed.stderr
 
 
-@pytest.mark.parametrize("module", [sottovoce, sottovoce_lab])
+@pytest.mark.parametrize("module", [sottovoce, sottovoce.testing, sottovoce_lab])
 def test_every_public_name_exists_and_is_on_the_page(module: object) -> None:
     names = [name for name in module.__all__ if name != "__version__"]  # type: ignore[attr-defined]
     page = PAGE.read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ class SharedModelCodec:
             forks=state.forks,
             lost=state.lost_updates,
             written=state.heads_by_writer,
-        ).SerializeToString()
+        ).SerializeToString(deterministic=True)  # a map has no order of its own
 
     def decode(self, raw: bytes) -> SharedModelState:
         """Decode a state; see StateCodec.decode."""

@@ -1,15 +1,15 @@
-"""The learner learns, and its settings are checked."""
+"""The learner keeps the contract, and learns."""
 
 import subprocess
 import sys
 
-from sottovoce.learning.registry import ALGORITHMS
+from sottovoce.testing import check_learner
 
 NAME = "momentum-sgd"
 
 
-def test_it_is_found_by_its_name() -> None:
-    assert ALGORITHMS[NAME].name == NAME
+def test_it_keeps_the_contract() -> None:
+    check_learner(NAME, settings={"learner": {"momentum": 0.5}})
 
 
 def test_it_learns_under_the_virtual_clock() -> None:

@@ -3,8 +3,12 @@
 from pathlib import Path
 
 from sottovoce.data import load
-from sottovoce.data.spec import unproved_reason
+from sottovoce.testing import check_data_kind
 from two_rings import write
+
+
+def test_it_keeps_the_contract() -> None:
+    check_data_kind("two-rings")
 
 
 def test_it_loads_by_its_spec(tmp_path: Path) -> None:
@@ -12,7 +16,3 @@ def test_it_loads_by_its_spec(tmp_path: Path) -> None:
     found = load(f"two-rings:{tmp_path / 'points.txt'}")
     assert len(found.records) == 100
     assert found.classes == 2
-
-
-def test_each_row_becomes_a_record_by_itself() -> None:
-    assert not unproved_reason("two-rings")
