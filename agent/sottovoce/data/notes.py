@@ -99,7 +99,8 @@ def few_test_records(count: int) -> Iterator[Note]:
     """Yield a note if a measure on so few test records says little."""
     if count < _FEW_TEST_RECORDS:
         yield Note(
-            f"only {count} test records, so an accuracy is uncertain by up to {50 * 1.96 / count**0.5:.0f} points",
+            f"the number of test records is {count}, so an accuracy is uncertain by up to "
+            f"{50 * 1.96 / count**0.5:.0f} points",
             f"use at least {_FEW_TEST_RECORDS}",
         )
 
