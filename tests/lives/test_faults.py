@@ -7,6 +7,8 @@ from sottovoce.errors import SottovoceError
 
 from tests.lives.faults import FAULTS
 
+pytestmark = pytest.mark.slow
+
 _PAIRS = 200
 
 

@@ -14,6 +14,8 @@ from tests.lives.fleets import Releases, Scenario, Seen, live
 from tests.lives.scenarios import draw_worlds, scenarios
 from tests.neighbours.pairs import share_of_charge
 
+pytestmark = pytest.mark.slow
+
 PAIRS = 2
 MANY = int(os.environ.get("PAIRS", "10000"))
 

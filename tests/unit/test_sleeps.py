@@ -32,6 +32,7 @@ REASONS = {
     "tests/unit/node/test_agent_revocation.py: await asyncio.sleep(0.001)": "several periods without another question",
     "tests/unit/node/test_tasks.py: await asyncio.sleep(0.1)": "half of an interval that begins again",
     "tests/unit/ops/test_request_server.py: await asyncio.sleep(0.01)": "lets the server read what was sent",
+    'tests/unit/testing/test_check_parts.py: await asyncio.sleep(self.defects.get("hangs", 0))': "a defect",
     "tests/unit/transport/grpc/test_grpc_transport.py: time.sleep(0.5)": "a slow handshake",
     "tests/unit/transport/grpc/test_grpc_transport.py: await asyncio.sleep(0.02)": "retries, as an agent does",
     "tests/unit/transport/test_mqtt_returns.py: await asyncio.sleep(0.05)": "longer than a device counts as lost",

@@ -33,6 +33,7 @@ def test_an_unmarked_test_starts_no_process(tmp_path: Path, start: str) -> None:
     assert "1 passed, 1 error" in output, output
     assert "starts a process; mark it with pytest.mark.process" in output
     assert "1 passed in" in run(tmp_path, f"@pytest.mark.process\n{body}")
+    assert "1 passed in" in run(tmp_path, f"@pytest.mark.soak\n{body}")
 
 
 def test_an_unmarked_test_takes_little_processor_time(tmp_path: Path) -> None:
@@ -40,7 +41,8 @@ def test_an_unmarked_test_takes_little_processor_time(tmp_path: Path) -> None:
     output = run(tmp_path, body)
     assert "2 passed, 1 error" in output, output
     assert "of processor time; mark it as slow or statistical" in output
-    assert "2 passed in" in run(tmp_path, f"@pytest.mark.slow\n{body}")
+    for mark in ("slow", "statistical", "process", "soak"):
+        assert "2 passed in" in run(tmp_path, f"@pytest.mark.{mark}\n{body}")
 
 
 FAILS_ONCE = "def test_one():\n    a = pathlib.Path('a')\n    if not a.exists():\n        a.touch()\n        assert 0\n"
