@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from sottovoce.data import Records
 from sottovoce.errors import LedgerError
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.events import RecordReleased
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.perturbation import scheme
 from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.chains import ChainTerms
 from sottovoce.privacy.terms.records import RecordTerms
-from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
+from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 from sottovoce.privacy.vault.numbering import enrol_records
 
 from tests.support.ledgers import revert_to_schema_8
@@ -53,15 +55,32 @@ def sizes(path: Path) -> dict[str, int]:
     return {file.name: file.stat().st_size for file in sorted(path.parent.glob(path.name + "*"))}
 
 
-def life(path: Path, records: Records) -> list[object]:
-    """Return everything about the ledger's size that can be seen while golf releases each record once, and later."""
-    Ledger.create(path, OWNER, BUDGET)
-    ledger = Ledger.open(path, OWNER, BUDGET)
+def golf(records: Records, ledger: Ledger) -> tuple[Vault, list[Query]]:
+    """Return a vault that releases each record once, and the queries."""
     terms = RecordTerms("golf", scheme("laplace", records.features.shape[1], 2, 1.0), "declared")
     vault = build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+    return vault, [Query("golf", "record", slot, np.empty(0)) for slot in range(len(records))]
+
+
+def chains(records: Records, ledger: Ledger) -> tuple[Vault, list[Query]]:
+    """Return a vault that releases a model after each batch of one record, and the queries of one pass."""
+    kernel = Softmax(records.features.shape[1], 2)
+    terms = ChainTerms("without-replacement", step_size=0.5, batch=1, period=1, passes=1)
+    vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+    point = np.zeros(2 * kernel.size)
+    return vault, [Query("without-replacement", "chain", slot, point) for slot in range(len(records))]
+
+
+def life(
+    path: Path, records: Records, learner: Callable[[Records, Ledger], tuple[Vault, list[Query]]] = golf
+) -> list[object]:
+    """Return everything about the ledger's size that can be seen while a learner spends its budget, and later."""
+    Ledger.create(path, OWNER, BUDGET)
+    ledger = Ledger.open(path, OWNER, BUDGET)
+    vault, queries = learner(records, ledger)
     seen: list[object] = [sizes(path), ledger.spending().written_today]
-    for slot in range(len(records)):
-        assert not isinstance(vault.answer(Query("golf", "record", slot, np.empty(0))), Refused)
+    for query in queries:
+        assert not isinstance(vault.answer(query), Refused)
         seen += [sizes(path), ledger.spending().written_today]
     vault.close()
     seen.append(sizes(path))
@@ -74,13 +93,18 @@ def life(path: Path, records: Records) -> list[object]:
 
 @pytest.mark.parametrize("count, features", [(3, 58), (1, 1), (12, 4), (5, 784)])
 @pytest.mark.parametrize("neighbour", [one_changed, random, extreme])
+@pytest.mark.parametrize("learner", [golf, chains])
 def test_every_data_set_of_one_shape_has_a_ledger_of_one_size(
-    tmp_path: Path, count: int, features: int, neighbour: Data
+    tmp_path: Path,
+    learner: Callable[[Records, Ledger], tuple[Vault, list[Query]]],
+    count: int,
+    features: int,
+    neighbour: Data,
 ) -> None:
     lives = []
     for name, records in (("zeros", zeros(count, features)), ("neighbour", neighbour(count, features))):
         (tmp_path / name).mkdir()
-        lives.append(life(tmp_path / name / "ledger.db", records))
+        lives.append(life(tmp_path / name / "ledger.db", records, learner))
     assert lives[0] == lives[1]
 
 
