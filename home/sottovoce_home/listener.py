@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sottovoce.data.feed import Window
-from sottovoce.errors import MessageRefused
+from sottovoce.errors import DataError, MessageRefused
+from sottovoce.node.faults import transient_fault_kind
+from sottovoce.ops import RateLimitedLog
 
 from sottovoce_home.meters import Arrival, Meter
-from sottovoce_home.store import MeterActivity, WindowStore
+from sottovoce_home.store import MeterActivity, WindowStore, is_corrupt
 
 _log = logging.getLogger("sottovoce.home.listener")
 _MAX_PENDING = 256
+_MAX_WAITING = 10_000  # half hours of ten meters for three weeks, in about a megabyte
 _COUNT_INTERVAL = 600.0
 _SILENCE_SECONDS = 600.0
 
@@ -37,6 +40,7 @@ class Listener:
         self._activity: dict[str, MeterActivity] = {}
         self._silent_meters: set[str] = set()
         self._must_save = False
+        self._fault_log = RateLimitedLog(_log)
 
     @property
     def filters(self) -> list[str]:
@@ -89,7 +93,7 @@ class Listener:
             whether any windows were written.
 
         Raises:
-            DataError: if the disk is full or failing.
+            DataError: if a person has to mend the store.
         """
         due = self._must_save or time.monotonic() - self._saved_at > _COUNT_INTERVAL
         if (
@@ -101,14 +105,22 @@ class Listener:
         return False
 
     def save(self) -> bool:
-        """Write finished windows and counts, and return whether there were any windows.
+        """Write finished windows and counts, and return whether any windows were written.
+
+        While the disk is full or failing, windows wait in memory, and the oldest are dropped once there are too many.
 
         Raises:
-            DataError: if the disk is full or failing.
+            DataError: if a person has to mend the store.
         """
         has_windows = bool(self._pending)
         if has_windows or self._refused or self._must_save:
-            self._store.write(self._pending, self._refused, self._activity)
+            try:
+                self._store.write(self._pending, self._refused, self._activity)
+            except DataError as error:
+                if transient_fault_kind(error, has_worked=True) is None and not is_corrupt(error.__cause__):
+                    raise
+                self._wait_for_disk(error)
+                return False
             self._activity.clear()
         for meter in dict.fromkeys(window.meter for window in self._pending):
             _log.info("windows-kept meter=%s count=%d", meter, sum(one.meter == meter for one in self._pending))
@@ -116,6 +128,12 @@ class Listener:
         self._refused.clear()
         self._must_save, self._saved_at = False, time.monotonic()
         return has_windows
+
+    def _wait_for_disk(self, error: DataError) -> None:
+        self._fault_log.log(logging.WARNING, "disk", "waiting-for-disk windows=%d %s", len(self._pending), error)
+        if (dropped := len(self._pending) - _MAX_WAITING) > 0:
+            del self._pending[:dropped]
+            self._refused["-", "disk"] += dropped
 
     def log_silent_meters(self) -> None:
         """Log each meter that has become silent, which means that no message was accepted for ten minutes."""

@@ -1,6 +1,7 @@
 """Run the feed until SIGTERM or Ctrl-C, and reconnect to the broker when necessary."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 import time
@@ -10,7 +11,10 @@ from typing import Any
 
 from sottovoce.concurrency import cancel_and_wait
 from sottovoce.config import AgentConfig
-from sottovoce.errors import ConfigError, ExitCode, NetworkError
+from sottovoce.config.feed import FeedSection
+from sottovoce.errors import ConfigError, DataError, ExitCode, NetworkError
+from sottovoce.node.faults import transient_fault_kind
+from sottovoce.ops import RateLimitedLog
 
 from sottovoce_home.broker import BrokerRefused, BrokerSettings, Session, Will, open_session
 from sottovoce_home.listener import Listener
@@ -39,7 +43,7 @@ async def run(config: AgentConfig) -> ExitCode:
 
     Raises:
         ConfigError: if neither a meter nor Home Assistant is configured, or a configured file or source is missing.
-        DataError: if the store cannot be used, or the disk is full.
+        DataError: if a person has to mend the store; while the disk is full, the feed waits.
         NetworkError: if the broker refuses this client and has never accepted it; if the broker is unavailable, the
             feed keeps trying to connect.
     """
@@ -52,7 +56,10 @@ async def run(config: AgentConfig) -> ExitCode:
     stopping: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
     for number, code in ((signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopping, code)
-    with closing(WindowStore(feed.file, feed.window, feed.keep_days)) as store:
+    store = await _open_store(feed, stopping)
+    if store is None:
+        return await stopping
+    with closing(store):
         listener = Listener([Meter(source, feed.window) for source in build_sources(feed)], store)
         serving = [asyncio.create_task(one) for one in _services(config, store.identifier, listener)]
         try:
@@ -66,6 +73,25 @@ async def run(config: AgentConfig) -> ExitCode:
             listener.save()
         _log.info("stopped")
         return await stopping
+
+
+async def _open_store(feed: FeedSection, stopping: asyncio.Future[ExitCode]) -> WindowStore | None:
+    """Open the store, retrying while the disk is full or failing; return None if the process has to stop first.
+
+    Raises:
+        DataError: if a person has to mend the store.
+    """
+    pauses, log = Backoff(), RateLimitedLog(_log)
+    while True:
+        try:
+            return WindowStore(feed.file, feed.window, feed.keep_days)
+        except DataError as error:
+            if transient_fault_kind(error, has_worked=False) is None:
+                raise
+            log.log(logging.WARNING, "disk", "waiting-for-disk %s", error)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(stopping), pauses.next())
+            return None
 
 
 def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[Coroutine[Any, Any, None]]:
@@ -136,7 +162,7 @@ class _BrokerConnection:
 
         Raises:
             BrokerRefused: if the broker refuses this client, and has never accepted it before.
-            DataError: if the disk is full or failing.
+            DataError: if a person has to mend the store.
         """
         pauses, was_accepted = Backoff(), False
         while True:

@@ -1,6 +1,8 @@
 """Write windows to the store, and summarise it without energy values. Readings are never stored."""
 
 import fcntl
+import itertools
+import logging
 import os
 import secrets
 import sqlite3
@@ -12,8 +14,9 @@ from types import MappingProxyType
 from sottovoce.data.feed import Window
 from sottovoce.data.feed.store import SCHEMA, StoreReading, unusable_error, window_seconds
 from sottovoce.errors import DataError
-from sottovoce.storage.durable import rename
+from sottovoce.storage.durable import rename, sqlite_code
 
+_log = logging.getLogger("sottovoce.home.store")
 _DAY = 86_400
 
 
@@ -37,21 +40,49 @@ class MeterActivity:
 class WindowStore:
     """A window store, opened for writing by at most one process at a time.
 
+    A corrupt file is renamed and replaced by an empty one: its windows are lost to the device, but the feed continues.
+
     Args:
         path: path of the file, which is created with mode 0600 if it does not exist.
         seconds: length of a window, in seconds; all windows in a file have this length.
         keep_days: age in days, relative to the newest window, beyond which windows are deleted within a day.
 
     Raises:
-        DataError: if the store is corrupt, has another version or window length, is open in another process, or cannot
-            be written.
+        DataError: if the store has another version or window length, is open in another process, or cannot be written.
     """
 
     def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
-        self._path = path
+        self._path, self._seconds = path, seconds
         self._windows_to_keep, self._windows_per_day = keep_days * _DAY // seconds, _DAY // seconds
         self._pruned_at = 0
         self._lock = _acquire_lock(path)
+        try:
+            try:
+                self._open()
+            except DataError as error:
+                if not is_corrupt(error.__cause__):
+                    raise
+                self._replace()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _replace(self) -> None:
+        """Rename a corrupt file, which keeps what can be recovered from it, and begin an empty one."""
+        self._connection.close()
+        path, numbers = self._path, itertools.count(1)
+        aside = next(name for n in numbers if not (name := path.with_name(f"{path.name}.corrupt-{n}")).exists())
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                if (file := path.with_name(path.name + suffix)).exists():
+                    rename(file, aside.with_name(aside.name + suffix))
+        except OSError as error:
+            raise unusable_error(path, error) from error
+        _log.error("store-replaced file=%s it was corrupt and is now %s", path, aside)
+        self._open()
+
+    def _open(self) -> None:
+        path, seconds = self._path, self._seconds
         try:
             if not path.exists():
                 _create(path, seconds)
@@ -60,7 +91,7 @@ class WindowStore:
             SCHEMA.upgrade(self._connection, path)
             found, self.identifier = self._execute("SELECT seconds, identifier FROM feed").fetchone()
             if found != seconds:
-                self.close()
+                self._connection.close()
                 raise DataError(
                     f"{path}: the store contains windows of {found} s, not {seconds} s; restore feed.window, or "
                     "set a different feed.store"
@@ -85,7 +116,8 @@ class WindowStore:
             activity: recent activity, by meter; `new_counts` includes only new counts since the last call.
 
         Raises:
-            DataError: if the disk is full or failing; in this case, nothing has been written.
+            DataError: if the disk is full or failing, or the file was corrupt and has been replaced; nothing has been
+                written, and a later call may succeed.
         """
         execute, newest = self._execute, 0
         try:
@@ -121,6 +153,8 @@ class WindowStore:
                     execute("ROLLBACK")
                 raise
         except sqlite3.DatabaseError as error:
+            if is_corrupt(error):
+                self._replace()
             raise DataError(f"{self._path}: cannot write to the store ({error}); free up disk space") from error
 
     def close(self) -> None:
@@ -173,6 +207,11 @@ def read_summary(path: Path, *, create_no_files: bool = False) -> Summary:
             {(meter, reason): count for meter, reason, count in refused},
             {name: MeterActivity(came, kept, reason, counts) for name, came, kept, reason, counts in heard},
         )
+
+
+def is_corrupt(error: BaseException | None) -> bool:
+    """Return whether SQLite found that a file is corrupt."""
+    return error is not None and sqlite_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _acquire_lock(path: Path) -> int:

@@ -16,6 +16,7 @@ MAX_PAYLOAD_BYTES = 65_536
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
 _MAX_CHARACTERS = 40
 _MAX_VALUE = 1e13  # a counter in Wh, or a time in milliseconds
+_FIRST_YEAR, _LAST_YEAR = 1971, 9998  # in other years, a conversion between time zones can leave Python's calendar
 _UNITS_PER_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
 
 
@@ -84,6 +85,8 @@ def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> lis
         moment = datetime.fromisoformat(value)
     except ValueError as error:
         raise MessageRefused("no-time", "the declared time does not follow ISO 8601") from error
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise MessageRefused("no-time", f"the year {moment.year} cannot be that of a reading; set the meter's clock")
     if moment.tzinfo is not None:
         return [moment.timestamp()]
     if zone is None:

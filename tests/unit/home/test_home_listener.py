@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import aiomqtt
 import pytest
@@ -52,6 +54,28 @@ def publish_readings(listener: Listener, clock: Time, count: int) -> None:
     for n in range(count):
         listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
         clock.now += 600
+
+
+def test_windows_wait_while_the_disk_is_full(
+    listener: Listener, clock: Time, store: WindowStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish_readings(listener, clock, 7)
+    execute = store._execute
+
+    def full(statement: str, *values: Any) -> sqlite3.Cursor:
+        if statement == "COMMIT":
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        return execute(statement, *values)
+
+    store._execute = full
+    for _ in range(3):
+        assert not listener.save()
+    assert sum("waiting-for-disk" in line for line in caplog.messages) == 1
+    store._execute = execute
+    assert listener.save()
+    assert (read_windows(tmp_path / "w.db").wh >= 0).sum() == 2
 
 
 def test_windows_are_written_when_there_is_time(listener: Listener, clock: Time, tmp_path: Path) -> None:

@@ -129,9 +129,34 @@ def test_all_windows_have_one_length(tmp_path: Path) -> None:
 def test_a_corrupt_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "w.db"
     path.write_bytes(content)
-    for use in (read_windows, read_summary, lambda path: WindowStore(path, 1800, 400)):
+    for use in (read_windows, read_summary):
         with pytest.raises(DataError, match=r"w\.db"):
             use(path)
+
+
+@pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\x00" + b"x" * 2000])
+def test_the_feed_keeps_a_corrupt_file_aside_and_begins_an_empty_one(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "w.db"
+    for number in (1, 2):
+        path.write_bytes(content)
+        store = WindowStore(path, 1800, 400)
+        store.write([Window("house", 1000, 5)], {})
+        store.close()
+        assert (tmp_path / f"w.db.corrupt-{number}").read_bytes() == content
+        assert read_windows(path).wh.tolist() == [[5]]
+
+
+def test_a_store_that_becomes_corrupt_while_it_is_open_is_replaced(tmp_path: Path) -> None:
+    path = stored(tmp_path / "w.db", *(Window("house", number, 5) for number in range(1000, 3000)))
+    store = WindowStore(path, 1800, 400)
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    with pytest.raises(DataError, match=r"w\.db"):
+        store.write([Window("house", number, 5) for number in range(3000)], {})
+    store.write([Window("house", 1000, 7)], {})
+    assert (tmp_path / "w.db.corrupt-1").exists()
+    assert read_windows(path).wh.tolist() == [[7]]
 
 
 def test_window_numbers_without_a_time_count_as_corruption(tmp_path: Path) -> None:
