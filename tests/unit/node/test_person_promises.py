@@ -99,7 +99,6 @@ def test_figures_of_a_person_with_several_devices_in_a_secure_sum() -> None:
         ("clipd2p", "window", {"in the same releases"}),
         ("clipd2p", "device", {"in separate releases"}),
         ("average", "device", {"in separate releases"}),
-        ("with-replacement", "record", {"in the same releases"}),
         ("dp-dpsgd", "record", {"in the same releases"}),
     ],
 )
