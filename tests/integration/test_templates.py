@@ -33,7 +33,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
     built = run(home, *pip, "--target", home / "site", *(home / f"my-{kind}" for kind in PACKAGES))
     assert built.returncode == 0, built.stderr
-    written = run(home / "site", sys.executable, home / "my-dataset" / "my_dataset.py", "points.txt", 300)
+    written = run(home / "site", sys.executable, home / "my-dataset" / "my_dataset.py", home / "points.txt", 300)
     assert written.returncode == 0, written.stderr
     return home
 
@@ -85,6 +85,7 @@ def test_the_page_shows_the_learner_template(packages: Path) -> None:
     ids=["algorithm", "dataset", "mechanism"],
 )
 def test_it_runs_with_real_processes(packages: Path, words: tuple[object, ...]) -> None:
+    words = tuple(str(word).replace("points.txt", str(packages / "points.txt")) for word in words)
     completed = run(
         packages / "site", SOTTOVOCE, "testbed", *words, "--agents", 3, "--cycles", 8, "--period", 0.2, "--json"
     )
@@ -95,7 +96,7 @@ def test_it_runs_with_real_processes(packages: Path, words: tuple[object, ...]) 
 
 
 def test_a_mechanism_and_a_data_kind_run_under_the_virtual_clock(packages: Path) -> None:
-    keys = ("engine=events", "data=my-dataset:points.txt", "agents=3", "cycles=8", "epsilon=8")
+    keys = ("engine=events", f"data=my-dataset:{packages / 'points.txt'}", "agents=3", "cycles=8", "epsilon=8")
     own = ("learner.perturbation=my-mechanism", "privacy.allow_unproved=true")
     chosen = [word for key in (*keys, *own) for word in ("--set", key)]
     completed = run(packages / "site", SOTTOVOCE, "run", "golf", *chosen, "--json")
@@ -109,8 +110,8 @@ def test_a_loader_that_standardises_the_whole_file_is_not_proved(packages: Path,
     standardised = "    features = (features - features.mean(0)) / features.std(0)\n    return Table("
     code = code.replace("    return Table(", standardised)
     install(tmp_path, "my_dataset", code, "sottovoce.datasets", "my-dataset = my_dataset:KIND")
-    assert run(tmp_path, sys.executable, tmp_path / "my_dataset.py", "points.txt", 300).returncode == 0
-    keys = ("agents=3", "cycles=5", "data.source=my-dataset:points.txt")
+    assert run(tmp_path, sys.executable, tmp_path / "my_dataset.py", tmp_path / "points.txt", 300).returncode == 0
+    keys = ("agents=3", "cycles=5", f"data.source=my-dataset:{tmp_path / 'points.txt'}")
     completed = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", *(word for key in keys for word in ("--set", key)))
     assert completed.returncode == 0, completed.stderr
     assert "not proved" in completed.stdout + completed.stderr
