@@ -28,7 +28,10 @@ INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""
 
 _MAX_RECORDS_FACTOR = 4  # as a multiple of the expected number of records per device
-_MAX_STEP_FACTOR = 12.0  # as a multiple of the default step size; all members take the same step
+_MAX_STEP_FACTOR = 12.0
+"""Maximum step size, as a multiple of the default: six times that of push-sum, because all members take the same step.
+With push-sum's limit, accuracy on digits, MNIST, image segmentation and Spambase (ε = 2, 20 steps) is 0.918, 0.800,
+0.830 and 0.908 instead of 0.932, 0.863, 0.858 and 0.920 (docs/explanation/secure-sums.md)."""
 
 
 def build_parts(config: AgentConfig) -> Family:

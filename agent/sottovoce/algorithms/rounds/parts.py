@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same on all devices in a fleet."""
 
-_LINEAR_NOISE_DISTANCE = 200.0  # how far noise may move a linear model: far, as neighbours average in every round
+_LINEAR_NOISE_DISTANCE = 200.0
+"""Distance by which noise may move a linear model: longer than for push-sum, because a device averages its model with
+its neighbours' in every round. docs/explanation/rounds.md#step-size compares it with a fixed step on four data sets."""
 _MAX_STEP_FACTOR = 8.0  # maximum step size for most models, as a multiple of the default
 _SHORT_STEP_MODELS = ("ridge", "pegasos")  # models that oscillate with longer steps
 

@@ -16,7 +16,7 @@ from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum.proofs import Proof, judge_proof
 from sottovoce.privacy.secure_sum.statements import Accusation, Statement, body_bytes, decode_body
 
-_EXCLUSION_BEATS = 1_000
+_EXCLUSION_BEATS = 1_000  # cycles for which a dishonest device is in no roster (decision 45)
 
 
 class Dishonesty:

@@ -37,8 +37,8 @@ from sottovoce.privacy.secure_sum.statements import (
 )
 from sottovoce.privacy.secure_sum.steps import Revealed
 
-_GATHERING_BEATS = 12
-_PATIENCE_BEATS = 8
+_GATHERING_BEATS = 12  # how long the leader waits for offers
+_PATIENCE_BEATS = 8  # how long it waits in each later step (docs/explanation/secure-sums.md)
 
 
 class Leader:

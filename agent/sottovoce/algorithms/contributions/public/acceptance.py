@@ -15,7 +15,8 @@ from sottovoce.learning.learners.published_records import Provenance
 
 _MIN_STEP = 1e-3  # as a fraction of the first step's length
 _MAX_JUMP = 2.0
-"""Maximum distance between successive contributions, as a multiple of length · √(d/s) if d of s steps are new."""
+"""Maximum distance between successive contributions, as a multiple of length · √(d/s) if d of s steps are new: twice
+the distance that the noise in d steps explains (docs/explanation/contributions.md#the-bounded-mean)."""
 
 
 class Acceptance:

@@ -80,10 +80,13 @@ from sottovoce.privacy.api import Answer, Refused
 
 _CYCLE = "cycle"
 _RESEND_CYCLES = 64
+"""Cycles after which everything is sent again to a peer that has no link to this device: such a peer cannot report what
+a crash has made it lose (docs/explanation/contributions.md)."""
 _MAX_STAND_INS = 1
 """Maximum number of own steps that stand in for others' pending steps; two make models worse if devices differ."""
 _STAND_IN_WEIGHT = 0.4
-"""Weight of a stand-in step. A weight of 1 makes models worse if devices differ; with 0, devices overshoot."""
+"""Weight of a stand-in step (decision 44). On digits at ε = 2, a weight of 1 and one peer per cycle cost 0.3 points, or
+0.6 if devices differ. Without stand-ins, devices correct the same error together, at one to five points more."""
 
 Step = tuple[ContributionsState, list[Effect]]
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float64]
 
 LONGEST = 1.25
-"""Length limit for vectors, in lower median lengths; with 1.0, accuracy is a point lower if devices differ."""
+"""Length limit for vectors, in lower median lengths (decision 44). With 1.0, ten honest devices that differ reach 0.846
+instead of 0.859 on digits at ε = 2; 1.5 and more gain nothing, and give the attack `tenfold` more room."""
 
 _NEAR, _FAR = 1.1, 1.4
 """Multiples of the lower median distance: up to the first, vectors count in full; from the second, they are ignored."""

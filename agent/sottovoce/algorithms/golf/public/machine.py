@@ -50,7 +50,8 @@ _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
 _MAX_ERROR_RATIO = 64.0
-"""Maximum error of an accepted record, as a multiple of this device's own (at least 1): roughly the error at ε/8."""
+"""Maximum error of an accepted record, as a multiple of this device's own (at least 1): roughly the error at ε/8. A
+record with more noise would swamp the others (docs/explanation/golf.md#dishonest-devices)."""
 
 _UPDATE_ROWS = 256  # how many records to decode at a time
 

@@ -67,7 +67,8 @@ from sottovoce.privacy.api import Refused
 
 _CYCLE = "cycle"
 _MAX_PEERS_PER_TURN = 8
-_PATIENCE_BEATS = 16  # how long a departed peer's reply is awaited
+_PATIENCE_BEATS = 16  # how long a departed peer's reply is awaited; a later one shifts the mean of n models once, by at
+# most half of the reach divided by n (docs/explanation/pairwise.md#faults)
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MAX_NUMBERS
 _ROUNDING_TOLERANCE = 1 + 1e-9  # tolerance for rounding that differs between machines

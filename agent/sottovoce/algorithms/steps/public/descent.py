@@ -28,8 +28,10 @@ from sottovoce.kernels.decentralised.clipping import Rule, decayed_threshold, un
 from sottovoce.privacy.api import Query
 
 _NOISE_DEVIATIONS = 3.0
+"""Standard deviations above its mean up to which the noise's share does not count as variation."""
 _HALVING_VARIATION = 3.0
-"""Variation at which steps are half as long as without damping, which corresponds to a few full-length oscillations."""
+"""Variation at which steps are half as long as without damping, which corresponds to a few full-length oscillations. At
+ε = 8, damping raises accuracy on Spambase from 0.64 to 0.88 (docs/explanation/push-sum.md)."""
 
 
 @dataclass(frozen=True, slots=True)
