@@ -95,6 +95,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     with snapshot(path) as (ledger_copy, copy_path):
         is_corrupt = is_log_corrupt(copy_path)
         budget, spending, owner = ledger_copy.own_budget, ledger_copy.spending(), ledger_copy.owner
+        enrolled = ledger_copy.numbers.enrolled_count
     if is_corrupt:
         yield problem(
             f"{path}: the log is corrupt in the middle: charges after that point are lost",
@@ -104,6 +105,8 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         )
         return
     yield ok(f"{path}: intact, {spending.charges} charges and {spending.releases} releases")
+    if enrolled:
+        yield ok(f"{path}: stores {enrolled} records until the next fleet task; to erase one: docs/how-to/erase.md")
     yield from _check_owner_and_budget(subject, path, owner, budget)
     yield _remaining_budget(budget, spending)
     log = path.with_name(path.name + "-wal")

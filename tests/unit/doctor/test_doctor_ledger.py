@@ -3,15 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
+from sottovoce.data import Records
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import ledger
 from sottovoce.errors import ExitCode, LedgerError
 from sottovoce.fleet import Fleet
 from sottovoce.privacy.accounting.events import PureRelease
 from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.privacy.vault.numbering import enrol_records
 
 from tests.support.devices import Device, new_device
 from tests.support.patients import make_subject, worst_finding
@@ -27,6 +30,15 @@ def test_an_intact_ledger_with_its_remaining_budget(device: Device) -> None:
     assert worst_finding(result).level is Level.OK
     assert any("ε = 2.000 of 2 left" in finding.what for finding in result)
     assert _files(device.state) == before, "SQLite leaves files where it reads"
+
+
+def test_stored_records_are_reported(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "golf", neighbouring="replace-one")
+    device.configure(learner={"name": "golf"}, privacy={"neighbouring": "replace-one"})
+    opened = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "replace-one"))
+    enrol_records(Records(np.zeros((7, 4)), np.zeros(7, dtype=np.int64)), opened)
+    opened.close()
+    assert any("stores 7 records" in finding.what for finding in ledger(make_subject(device)))
 
 
 def test_a_missing_ledger(device: Device) -> None:
