@@ -75,7 +75,7 @@ def test_gzip_is_read_and_corruption_refused(tmp_path: Path) -> None:
     path.write_bytes(full)
     assert load(f"csv:{path}#label=y").records.features.tolist() == [[1], [2]]
     path.write_bytes(full[:-4])
-    with pytest.raises(DataError, match=r"table.csv.gz is corrupt or truncated"):
+    with pytest.raises(DataError, match=r"table\.csv\.gz"):
         load(f"csv:{path}#label=y")
 
 
@@ -84,40 +84,40 @@ def test_gzip_is_read_and_corruption_refused(tmp_path: Path) -> None:
     [
         ("", "label=y", "is empty"),
         ("\n\n", "label=y", "is empty"),
-        ("y,x\n", "label=y", "fewer than two classes"),
-        ("y,x\n0,1\n1,SECRET\n", "label=y", "line 3, column 2 is not a finite number"),
-        ("y,x\n0,1\n1,\n", "label=y", "line 3, column 2 is not a finite number"),
-        ("y,x\n0,nan\n", "label=y", "line 2, column 2 is not a finite number"),
-        ("y,x\n0,-inf\n", "label=y", "line 2, column 2 is not a finite number"),
-        ("y,x\n0,1\n,SECRET\n", "label=y", "line 3 has an empty label"),
-        ("y,x,g\n0,1,1\n1,2,\n", "label=y&group=g", "line 3 has an empty group"),
-        ("y,x,g\n0,1,1\n", "label=y&group=gg", "there is no column 'gg'. Did you mean group=g"),
-        ("0,1,1\n", "label=0&group=3&header=no", "group=3 is not a column index"),
-        ("y,g\n0,1\n", "label=y&group=g", "no feature column"),
-        ("y,x\n0,1\n1,2,SECRET\n", "label=y", "line 3 has 3 columns instead of 2"),
-        ("y,x\n0,1\nSECRET\n", "label=y", "line 3 has 1 columns instead of 2"),
-        ("y,x\n0,1\n0,2\n", "label=y", "fewer than two classes"),
-        ('y,x\n0,"SECRET\n', "label=y", "is not valid CSV"),
-        ('y,x\n0,"SECRET"1\n', "label=y", "line 2 is not valid CSV"),
-        ("y,meter,x\n0,1,2\n", "label=metre", "no column 'metre'. Did you mean label=meter"),
-        ("y,y,x\n0,1,2\n", "label=y", "several columns are named 'y'"),
-        ("x;y\n1;2\n", "label=y", "single column. Set the delimiter"),
-        ("SECRET,1.5\nb,2\n", "label=SECRETS", "no column 'SECRETS'. If line 1 is a record, add &header=no"),
-        ("SECRET;1,5;0\nb;2,5;1\n", "label=x", "If line 1 is a record, add &header=no"),
-        ("SECRET;a,b\n", "label=x", "otherwise check the name and the delimiter"),
-        ("x,y\n1,0\n", "label=-1", "no column '-1'"),
-        ("1,2\n3,4\n", "label=y&header=no", "label=y is not a column index.*integer from 0 to 1"),
-        ("1,2\n3,4\n", "label=2&header=no", "label=2 is not a column index"),
-        ("1,2\n3,4\n", "label=-3&header=no", "label=-3 is not a column index"),
-        ("x,y\n3,4\n", "label=1&header=no", "line 1, column 1 .*if it is a heading, remove header=no"),
-        ("y,x\n0,1\n1,2\n", "label=y&header=maybe", "header=maybe is neither yes nor no"),
-        ("y,x\n0,1\n1,2\n", "label=y&delimiter=ab", "delimiter must be one character"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=5", "bounds=5 is not LOW:HIGH"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:x", "bounds=5:x is not LOW:HIGH"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:1", "bounds must be finite, and no lower bound may exceed"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=0:inf", "bounds must be finite"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=0:nan", "bounds must be finite"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=-1e308:1e308", "bounds must be finite"),
+        ("y,x\n", "label=y", "classes"),
+        ("y,x\n0,1\n1,SECRET\n", "label=y", "line 3.*column 2"),
+        ("y,x\n0,1\n1,\n", "label=y", "line 3.*column 2"),
+        ("y,x\n0,nan\n", "label=y", "line 2.*column 2"),
+        ("y,x\n0,-inf\n", "label=y", "line 2.*column 2"),
+        ("y,x\n0,1\n,SECRET\n", "label=y", "line 3.*label"),
+        ("y,x,g\n0,1,1\n1,2,\n", "label=y&group=g", "line 3.*group"),
+        ("y,x,g\n0,1,1\n", "label=y&group=gg", "'gg'.*group=g"),
+        ("0,1,1\n", "label=0&group=3&header=no", "group=3"),
+        ("y,g\n0,1\n", "label=y&group=g", "feature"),
+        ("y,x\n0,1\n1,2,SECRET\n", "label=y", r"line 3.*3 columns.*\b2\b"),
+        ("y,x\n0,1\nSECRET\n", "label=y", r"line 3.*1 columns.*\b2\b"),
+        ("y,x\n0,1\n0,2\n", "label=y", "classes"),
+        ('y,x\n0,"SECRET\n', "label=y", "CSV"),
+        ('y,x\n0,"SECRET"1\n', "label=y", "line 2.*CSV"),
+        ("y,meter,x\n0,1,2\n", "label=metre", "'metre'.*label=meter"),
+        ("y,y,x\n0,1,2\n", "label=y", "'y'"),
+        ("x;y\n1;2\n", "label=y", "delimiter"),
+        ("SECRET,1.5\nb,2\n", "label=SECRETS", "'SECRETS'.*line 1.*&header=no"),
+        ("SECRET;1,5;0\nb;2,5;1\n", "label=x", "line 1.*&header=no"),
+        ("SECRET;a,b\n", "label=x", "name.*delimiter"),
+        ("x,y\n1,0\n", "label=-1", "'-1'"),
+        ("1,2\n3,4\n", "label=y&header=no", r"label=y.*\b0\b.*\b1\b"),
+        ("1,2\n3,4\n", "label=2&header=no", "label=2"),
+        ("1,2\n3,4\n", "label=-3&header=no", "label=-3"),
+        ("x,y\n3,4\n", "label=1&header=no", "line 1.*column 1.*header=no"),
+        ("y,x\n0,1\n1,2\n", "label=y&header=maybe", "header=maybe"),
+        ("y,x\n0,1\n1,2\n", "label=y&delimiter=ab", "delimiter.*character"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5", "bounds=5.*LOW.*HIGH"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:x", "bounds=5:x.*LOW.*HIGH"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:1", "bounds"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=0:inf", "bounds"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=0:nan", "bounds"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=-1e308:1e308", "bounds"),
     ],
 )
 def test_an_invalid_table_is_refused_without_showing_a_cell(table: Path, text: str, options: str, problem: str) -> None:
@@ -130,7 +130,7 @@ def test_an_invalid_table_is_refused_without_showing_a_cell(table: Path, text: s
 
 def test_non_utf8_text_is_refused(table: Path) -> None:
     table.write_bytes(b"y,x\n\xe9t\xe9,1\nhiver,2\n")
-    with pytest.raises(DataError, match=r"is not UTF-8 text. Save it as UTF-8"):
+    with pytest.raises(DataError, match="UTF-8"):
         load(f"csv:{table}#label=y")
 
 
@@ -156,7 +156,7 @@ def test_a_test_file_is_the_official_split_with_the_same_numbering(table: Path) 
     assert data.records.labels.tolist() == [2, 0]
     assert data.test.labels.tolist() == [1, 2]
     assert data.test.features.tolist() == [[5], [6]]
-    with pytest.raises(DataError, match=r"none\.csv does not exist"):
+    with pytest.raises(DataError, match=r"none\.csv"):
         load_csv(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=none.csv")
     (table.parent / "later.csv").write_text("kind,x,y\nROCK,5,6\n")
     with pytest.raises(DataError, match=r"later\.csv.*columns"):

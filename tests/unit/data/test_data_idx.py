@@ -56,15 +56,15 @@ def test_t10k_is_the_test_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content, problem",
     [
-        (encode_idx(IMAGES)[:-1], "contains 23 bytes, but its header declares 24"),
-        (encode_idx(IMAGES) + b"\0", "contains 25 bytes, but its header declares 24"),
-        (encode_idx(IMAGES)[:9], "truncated within its header"),
-        (b"", "truncated within its header"),
-        (b"\x93NUMPY" + encode_idx(IMAGES), "is not an IDX file"),
-        (b"\0\0\x0d" + encode_idx(IMAGES)[3:], "does not contain unsigned bytes"),
-        (encode_idx(IMAGES.reshape(6, 4)), "has 2 dimensions instead of 3"),
-        (encode_idx(IMAGES[:2]), "2 rows but 3 labels"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "but its header declares"),
+        (encode_idx(IMAGES)[:-1], r"23 bytes.*\b24\b"),
+        (encode_idx(IMAGES) + b"\0", r"25 bytes.*\b24\b"),
+        (encode_idx(IMAGES)[:9], "truncated"),
+        (b"", "truncated"),
+        (b"\x93NUMPY" + encode_idx(IMAGES), "IDX"),
+        (b"\0\0\x0d" + encode_idx(IMAGES)[3:], "unsigned"),
+        (encode_idx(IMAGES.reshape(6, 4)), r"2 dimensions.*\b3\b"),
+        (encode_idx(IMAGES[:2]), "2 rows.*3 labels"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "header"),
     ],
 )
 def test_an_invalid_image_file_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -81,27 +81,27 @@ def test_corrupt_gzip_is_refused(tmp_path: Path) -> None:
     flipped[-6] ^= 0xFF  # within the CRC
     for content in (whole[:-9], whole[:5], b"plain text", bytes(flipped), whole[:10] + b"\xff" * 20):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz is (corrupt or )?truncated.*Download"):
+        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte\.gz"):
             load(f"idx:{tmp_path}")
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not contain train-images-idx3-ubyte"):
+    with pytest.raises(DataError, match="train-images-idx3-ubyte"):
         load(f"idx:{tmp_path}")
     images, labels = write(tmp_path)
     labels.unlink()
-    with pytest.raises(DataError, match=r"does not contain train-labels-idx1-ubyte.*come in pairs"):
+    with pytest.raises(DataError, match="train-labels-idx1-ubyte"):
         load(f"idx:{tmp_path}")
     write(tmp_path)
     images.unlink()
-    with pytest.raises(DataError, match=r"does not contain train-images-idx3-ubyte.*come in pairs"):
+    with pytest.raises(DataError, match="train-images-idx3-ubyte"):
         load(f"idx:{tmp_path}")
 
 
 def test_a_test_split_with_another_shape_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     write(tmp_path, "t10k")[0].write_bytes(encode_idx(np.zeros((3, 2, 2), dtype=np.uint8)))
-    with pytest.raises(DataError, match=r"\(test split\): 4 feature columns, but 8 are declared"):
+    with pytest.raises(DataError, match=r"4 feature.*\b8\b"):
         load(f"idx:{tmp_path}")
 
 

@@ -43,7 +43,7 @@ def test_an_empty_slice_with_declared_classes_is_allowed(archive: Path) -> None:
     data = load_npz(archive, X=X[:0], y=Y[:0], classes=np.array(3))
     assert len(data.records) == 0
     assert data.records.features.shape == (0, 6)
-    with pytest.raises(DataError, match=r"fewer than two classes.*`classes`"):
+    with pytest.raises(DataError, match="`classes`"):
         load_npz(archive, X=X[:0], y=Y[:0])
 
 
@@ -93,35 +93,35 @@ def test_groups_are_numbered_and_not_part_of_the_records(archive: Path) -> None:
 @pytest.mark.parametrize(
     "arrays, problem",
     [
-        ({"y": Y}, r"the array X \(or features\) is missing"),
-        ({"X": X}, r"the array y \(or labels\) is missing"),
-        ({"X": np.zeros(4), "y": Y}, "X has 1 dimensions"),
-        ({"X": np.float64(3), "y": Y}, "X has 0 dimensions"),
-        ({"X": X, "y": Y[:3]}, "4 rows but 3 labels"),
-        ({"X": X, "y": Y.astype(float)}, "labels are stored as float64"),
-        ({"X": X, "y": Y, "classes": np.array(2)}, "label of row 2 is out of range"),
-        ({"X": X, "y": Y, "classes": np.array([3, 3])}, "`classes` must be an integer"),
-        ({"X": X, "y": Y, "classes": np.array(["one"])}, "a list of class names"),
-        ({"X": X, "y": Y, "classes": np.array(3.0)}, "`classes` must be an integer"),
-        ({"X": X, "y": Y, "classes": np.array(0)}, "`classes` must be an integer of at least 2"),
-        ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds` must have one row of low"),
-        ({"X": X, "y": Y, "bounds": np.array([["a"] * 6] * 2)}, "bounds must be a low and a high number"),
-        ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "no lower bound may exceed"),
-        ({"X": X, "y": Y, "windows": np.arange(3)}, "windows must be one integer per record"),
-        ({"X": X, "y": Y, "windows": np.arange(4.0)}, "windows must be one integer per record"),
-        ({"X": X, "y": Y, "windows": np.array([0, 1, -1, 2])}, "a window number is out of range"),
-        ({"X": X, "y": Y, "groups": np.arange(3)}, "groups must be one integer per record"),
-        ({"X": X, "y": Y, "groups": np.arange(4.0)}, "groups must be one integer per record"),
+        ({"y": Y}, r"\bX\b.*features"),
+        ({"X": X}, r"\by\b.*labels"),
+        ({"X": np.zeros(4), "y": Y}, "1 dimensions"),
+        ({"X": np.float64(3), "y": Y}, "0 dimensions"),
+        ({"X": X, "y": Y[:3]}, "4 rows.*3 labels"),
+        ({"X": X, "y": Y.astype(float)}, "float64"),
+        ({"X": X, "y": Y, "classes": np.array(2)}, "row 2"),
+        ({"X": X, "y": Y, "classes": np.array([3, 3])}, "`classes`"),
+        ({"X": X, "y": Y, "classes": np.array(["one"])}, "class"),
+        ({"X": X, "y": Y, "classes": np.array(3.0)}, "`classes`"),
+        ({"X": X, "y": Y, "classes": np.array(0)}, r"`classes`.*\b2\b"),
+        ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds`"),
+        ({"X": X, "y": Y, "bounds": np.array([["a"] * 6] * 2)}, "bounds"),
+        ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "bound"),
+        ({"X": X, "y": Y, "windows": np.arange(3)}, "windows"),
+        ({"X": X, "y": Y, "windows": np.arange(4.0)}, "windows"),
+        ({"X": X, "y": Y, "windows": np.array([0, 1, -1, 2])}, "window"),
+        ({"X": X, "y": Y, "groups": np.arange(3)}, "groups"),
+        ({"X": X, "y": Y, "groups": np.arange(4.0)}, "groups"),
         (
             {"X": X, "y": Y, "windows": np.arange(3), "test": np.zeros(4, dtype=bool)},
-            "windows must be one integer",
+            "windows",
         ),
-        ({"X": X, "y": Y, "test": np.zeros(4)}, "`test` must be one boolean per record"),
-        ({"X": X, "y": Y, "test": np.zeros(3, dtype=bool)}, "`test` must be one boolean per record"),
-        ({"X": X, "y": Y, "test": np.zeros(4, dtype=bool), "X_test": X}, "test split is defined twice"),
-        ({"X": X, "y": Y, "X_test": X}, "`X_test` and `y_test` must both be present"),
-        ({"X": X, "y": Y, "X_test": X[:, :1], "y_test": Y}, r"\(test split\): 3 feature columns, but 6"),
-        ({"X": np.full((4, 2), np.nan), "y": Y}, "row 0, column 0 is not a finite number"),
+        ({"X": X, "y": Y, "test": np.zeros(4)}, "`test`"),
+        ({"X": X, "y": Y, "test": np.zeros(3, dtype=bool)}, "`test`"),
+        ({"X": X, "y": Y, "test": np.zeros(4, dtype=bool), "X_test": X}, "twice"),
+        ({"X": X, "y": Y, "X_test": X}, "`X_test`.*`y_test`"),
+        ({"X": X, "y": Y, "X_test": X[:, :1], "y_test": Y}, r"3 feature.*\b6\b"),
+        ({"X": np.full((4, 2), np.nan), "y": Y}, "row 0.*column 0"),
     ],
 )
 def test_mismatched_arrays_are_refused(archive: Path, arrays: dict[str, Any], problem: str) -> None:
@@ -142,10 +142,10 @@ class Trap:
 
 def test_pickled_objects_are_refused_and_never_executed(archive: Path, tmp_path: Path) -> None:
     trap = np.array([Trap(tmp_path / "sprung")] * 4, dtype=object).reshape(4, 1)
-    with pytest.raises(DataError, match="contains pickled objects, which are not accepted"):
+    with pytest.raises(DataError, match="pickled"):
         load_npz(archive, X=trap, y=Y)
     archive.write_bytes(pickle.dumps(trap))
-    with pytest.raises(DataError, match="contains pickled objects, which are not accepted"):
+    with pytest.raises(DataError, match="pickled"):
         load(f"npz:{archive}")
     assert not (tmp_path / "sprung").exists()
 
@@ -155,12 +155,12 @@ def test_incomplete_archives_are_refused(archive: Path) -> None:
     whole = archive.read_bytes()
     for content in (b"", b"PK", b"not an archive", whole[:-30], whole[: len(whole) // 2], whole[:60] + bytes(40)):
         archive.write_bytes(content)
-        with pytest.raises(DataError, match=r"records.npz is corrupt.*savez_compressed"):
+        with pytest.raises(DataError, match=r"records\.npz.*savez_compressed"):
             load(f"npz:{archive}")
 
 
 def test_a_bare_npy_file_is_refused(archive: Path) -> None:
     with archive.open("wb") as stream:
         np.save(stream, X)
-    with pytest.raises(DataError, match="is not an npz archive"):
+    with pytest.raises(DataError, match="npz"):
         load(f"npz:{archive}")

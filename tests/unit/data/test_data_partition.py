@@ -11,23 +11,23 @@ LABELS = np.repeat(np.arange(10), 100)
 @pytest.mark.parametrize(
     "name, agents, seed, problem",
     [
-        ("by-user", 2, 0, r"Known partitions: iid, iid\(K\), one-record, dirichlet\(ALPHA\), by-group, one-group"),
-        ("by-group", 2, 0, "Store an npz array `groups`, or add &group=COLUMN to a CSV SPEC"),
-        ("iid(0)", 2, 0, r"iid\(0\): the number of records per agent must be from 1 to 500"),
-        ("iid(501)", 2, 0, "must be from 1 to 500"),
-        ("overlapping(1001)", 2, 0, r"overlapping\(1001\): .*from 1 to 1000"),
-        ("overlapping(1.5)", 2, 0, "must be from 1 to 1000"),
-        ("IID", 2, 0, "no partition 'IID'"),
-        ("dirichlet", 2, 0, "no partition 'dirichlet'"),
-        ("dirichlet()", 2, 0, "ALPHA must be a number"),
-        ("dirichlet(x)", 2, 0, "ALPHA must be a number"),
-        ("dirichlet(0)", 2, 0, "ALPHA must be a number"),
-        ("dirichlet(-1)", 2, 0, "ALPHA must be a number"),
-        ("dirichlet(nan)", 2, 0, "ALPHA must be a number"),
-        ("dirichlet(inf)", 2, 0, "ALPHA must be a number"),
-        ("iid", 0, 0, "at least one agent"),
-        ("iid", 2, -1, "seed must not be negative"),
-        ("one-record", 1001, 0, "1000 records are too few to assign one to each of 1001 agents"),
+        ("by-user", 2, 0, r"iid\(K\).*dirichlet\(ALPHA\)"),
+        ("by-group", 2, 0, "`groups`.*&group=COLUMN.*CSV"),
+        ("iid(0)", 2, 0, r"iid\(0\).*\b1\b.*\b500\b"),
+        ("iid(501)", 2, 0, r"\b1\b.*\b500\b"),
+        ("overlapping(1001)", 2, 0, r"overlapping\(1001\).*\b1\b.*\b1000\b"),
+        ("overlapping(1.5)", 2, 0, r"\b1\b.*\b1000\b"),
+        ("IID", 2, 0, "'IID'"),
+        ("dirichlet", 2, 0, "'dirichlet'"),
+        ("dirichlet()", 2, 0, "ALPHA"),
+        ("dirichlet(x)", 2, 0, "ALPHA"),
+        ("dirichlet(0)", 2, 0, "ALPHA"),
+        ("dirichlet(-1)", 2, 0, "ALPHA"),
+        ("dirichlet(nan)", 2, 0, "ALPHA"),
+        ("dirichlet(inf)", 2, 0, "ALPHA"),
+        ("iid", 0, 0, "agent"),
+        ("iid", 2, -1, "seed"),
+        ("one-record", 1001, 0, "1000 records.*1001 agents"),
     ],
 )
 def test_an_impossible_partition_is_refused(name: str, agents: int, seed: int, problem: str) -> None:
@@ -37,7 +37,7 @@ def test_an_impossible_partition_is_refused(name: str, agents: int, seed: int, p
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
 def test_an_impossible_share_is_refused(fraction: float) -> None:
-    with pytest.raises(DataError, match="at least 0 and less than 1"):
+    with pytest.raises(DataError, match=r"\b0\b.*\b1\b"):
         holdout(10, 0, fraction)
 
 
@@ -92,7 +92,7 @@ def test_each_agent_gets_a_separate_group_and_the_rest_is_unused() -> None:
     assert [len(own) for own in stored] == [1, 1, 1]
     assert len(set.union(*stored)) == 3
     assert [len(part) for part in parts] == [int((groups == own.pop()).sum()) for own in stored]
-    with pytest.raises(DataError, match="5 groups are too few to assign one to each of 6 agents"):
+    with pytest.raises(DataError, match=r"5 groups.*6 agents"):
         partition("one-group", np.zeros(105, dtype=np.int64), 6, 7, groups)
 
 

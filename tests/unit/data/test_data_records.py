@@ -41,19 +41,19 @@ def test_repr_shows_no_value() -> None:
 @pytest.mark.parametrize(
     "features, labels, problem",
     [
-        (np.zeros(3), np.zeros(3, dtype=int), "features have 1 dimensions"),
-        (np.zeros((2, 2, 2)), np.zeros(2, dtype=int), "features have 3 dimensions"),
-        (np.zeros((2, 2)), np.zeros((2, 1), dtype=int), "labels have 2 dimensions"),
-        (np.zeros((2, 2)), np.zeros(3, dtype=int), "2 rows but 3 labels"),
-        (np.zeros((2, 3)), np.zeros(2, dtype=int), "3 feature columns, but 2 are declared"),
-        (np.zeros((2, 0)), np.zeros(2, dtype=int), "no feature column"),
-        (np.array([["a", "b"]]), np.zeros(1, dtype=int), "features are stored as str"),
-        (np.zeros((1, 2), dtype=complex), np.zeros(1, dtype=int), "features are stored as complex128"),
-        (np.zeros((1, 2), dtype=object), np.zeros(1, dtype=int), "features are stored as object"),
-        (np.zeros((2, 2)), np.zeros(2), "labels are stored as float64"),
-        (np.zeros((2, 2)), np.array([True, False]), "labels are stored as bool"),
-        (np.zeros((2, 2)), np.array([0, 3]), "label of row 1 is out of range. Number the classes 0 to 2"),
-        (np.zeros((2, 2)), np.array([-1, 0]), "label of row 0 is out of range"),
+        (np.zeros(3), np.zeros(3, dtype=int), "1 dimensions"),
+        (np.zeros((2, 2, 2)), np.zeros(2, dtype=int), "3 dimensions"),
+        (np.zeros((2, 2)), np.zeros((2, 1), dtype=int), "2 dimensions"),
+        (np.zeros((2, 2)), np.zeros(3, dtype=int), "2 rows.*3 labels"),
+        (np.zeros((2, 3)), np.zeros(2, dtype=int), r"3 feature.*\b2\b"),
+        (np.zeros((2, 0)), np.zeros(2, dtype=int), "feature"),
+        (np.array([["a", "b"]]), np.zeros(1, dtype=int), "features.*str"),
+        (np.zeros((1, 2), dtype=complex), np.zeros(1, dtype=int), "complex128"),
+        (np.zeros((1, 2), dtype=object), np.zeros(1, dtype=int), "features.*object"),
+        (np.zeros((2, 2)), np.zeros(2), "float64"),
+        (np.zeros((2, 2)), np.array([True, False]), "labels.*bool"),
+        (np.zeros((2, 2)), np.array([0, 3]), r"row 1.*\b0\b.*\b2\b"),
+        (np.zeros((2, 2)), np.array([-1, 0]), "row 0"),
     ],
 )
 def test_malformed_arrays_are_refused(features: NDArray[Any], labels: NDArray[Any], problem: str) -> None:
@@ -64,7 +64,7 @@ def test_malformed_arrays_are_refused(features: NDArray[Any], labels: NDArray[An
 
 @pytest.mark.parametrize("labels", [np.array([0, -1]), np.array([0, 2**63], dtype=np.uint64)])
 def test_labels_are_bounded_even_if_the_classes_are_not_declared(labels: NDArray[Any]) -> None:
-    with pytest.raises(DataError, match=r"row 1 is out of range. Number the classes at least 0"):
+    with pytest.raises(DataError, match=r"row 1.*\b0\b"):
         check_records(np.zeros((2, 1)), labels, origin="x")
 
 
@@ -73,6 +73,6 @@ def test_the_first_non_finite_value_is_located_but_not_shown(bad: float) -> None
     features = np.full((4, 3), SECRET)
     features[2, 1] = bad
     features[3, 0] = np.nan
-    with pytest.raises(DataError, match="row 2, column 1 is not a finite number") as exc_info:
+    with pytest.raises(DataError, match=r"row 2.*column 1") as exc_info:
         check_records(features, np.zeros(4, dtype=int), origin="x")
     assert "98765" not in str(exc_info.value)

@@ -43,7 +43,7 @@ def test_impossible_data_are_refused() -> None:
     for features, classes, count in ((0, 2, 1), (1, 1, 1), (1, 2, 0)):
         with pytest.raises(DataError, match="requires"):
             synthetic(features, classes, count, 0)
-    with pytest.raises(DataError, match="at least 1 record"):
+    with pytest.raises(DataError, match="1 record"):
         two_gaussians(0, 0)
 
 
@@ -52,5 +52,5 @@ def test_one_record_per_agent_is_the_partition() -> None:
     assert len(set(dealt.tolist())) == 20
     parts = partition("one-record", np.zeros(50, dtype=np.int64), 20, 3)
     assert np.array_equal(np.concatenate(parts), dealt)
-    with pytest.raises(DataError, match="Use fewer agents"):
+    with pytest.raises(DataError, match="agents"):
         one_record(5, 6, 0)

@@ -64,7 +64,7 @@ def test_no_records_keep_the_declared_width(name: TransformName) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_for_another_number_of_features_are_refused(name: TransformName) -> None:
-    with pytest.raises(DataError, match="not declared for all 3 features"):
+    with pytest.raises(DataError, match="3 features"):
         apply(name, np.zeros((1, 3)), uniform_bounds(0, 1, 4, "x"))
 
 
@@ -106,7 +106,7 @@ def test_pooling_averages_squares_of_pixels() -> None:
     assert apply("squash(1),pool(4)", image, uniform_bounds(0, 15, 16, "x")).tolist() == [[0.5]]
     assert (width("pool(2)", 784), width("pool(2),bias(1)", 784), width("bias(1),bias(1)", 3)) == (196, 197, 5)
     for features, name in ((15, "pool(2)"), (9, "pool(2)")):
-        with pytest.raises(DataError, match="are not a square image"):
+        with pytest.raises(DataError, match="square"):
             width(name, features)
 
 
@@ -126,7 +126,7 @@ def test_dct_keeps_the_lowest_frequencies() -> None:
     np.testing.assert_allclose(full @ full.T, rows @ rows.T, atol=1e-12)
     assert (width("dct(3)", 36), width("dct(8),bias(1)", 784)) == (9, 65)
     for features, name in ((35, "dct(3)"), (36, "dct(7)")):
-        with pytest.raises(DataError, match=r"dct\(\d\): \d+ features are not a square image"):
+        with pytest.raises(DataError, match=r"dct\(\d+\)"):
             apply(name, np.zeros((1, features)), None)
 
 
@@ -159,7 +159,7 @@ def test_hog_counts_edges_by_their_direction() -> None:
     np.testing.assert_array_equal(apply("hog(3)", 1 - upright, None).reshape(2, 2, 4), result)
     assert (width("hog(4)", 784), width("hog(2),unit,bias(1)", 64)) == (196, 65)
     for features, name in ((35, "hog(1)"), (36, "hog(4)")):
-        with pytest.raises(DataError, match=r"hog\(\d\): \d+ features are not a square image"):
+        with pytest.raises(DataError, match=r"hog\(\d+\)"):
             width(name, features)
 
 
@@ -179,7 +179,7 @@ def test_harmonics_are_a_day_s_level_and_slowest_waves() -> None:
     result = apply("harmonics(2)", day[np.newaxis], None)[0]
     np.testing.assert_allclose(result, [3 * 48**0.5, 2 * 24**0.5, 0, 0, -(24**0.5)], atol=1e-12)
     assert width("harmonics(3),unit", 48) == 7
-    with pytest.raises(DataError, match=r"harmonics\(24\): 48 features support at most 23 harmonics"):
+    with pytest.raises(DataError, match=r"harmonics\(24\).*48 features.*23 harmonics"):
         apply("harmonics(24)", day[np.newaxis], None)
 
 
@@ -198,16 +198,16 @@ def test_bounds_apply_to_pixels_and_not_to_frequencies() -> None:
 @pytest.mark.parametrize(
     "name, problem",
     [
-        ("centred", "no transform step 'centred'. Did you mean 'centre'"),
-        ("", "no transform step ''"),
-        ("log", r"'log': write it like log\(2\)"),
-        ("centre(1)", r"'centre\(1\)': write it like centre\."),
-        ("log(0)", "the number must be positive"),
-        ("log(x)", "the number must be positive"),
-        ("bias(inf)", "the number must be positive"),
-        ("pool(1.5)", "the number must be whole"),
-        ("dct(0.5)", "the number must be whole"),
-        (",".join(["centre"] * 17), "more than 16 steps"),
+        ("centred", "'centred'.*'centre'"),
+        ("", "''"),
+        ("log", r"'log'.*log\(2\)"),
+        ("centre(1)", r"'centre\(1\)'"),
+        ("log(0)", "positive"),
+        ("log(x)", "positive"),
+        ("bias(inf)", "positive"),
+        ("pool(1.5)", "whole"),
+        ("dct(0.5)", "whole"),
+        (",".join(["centre"] * 17), "16 steps"),
     ],
 )
 def test_invalid_transforms_are_refused(name: str, problem: str) -> None:
@@ -261,7 +261,7 @@ def test_scatter_accepts_square_images_with_one_channel_or_three() -> None:
     np.testing.assert_array_equal(three[3:], np.vstack([alone.reshape(-1, 16)[1:]] * 3))
     assert (width("scatter(2)", 784), width("scatter(2),bias(1)", 3072), width("scatter(1)", 64)) == (1225, 4801, 80)
     for features, name in ((35, "scatter(1)"), (36, "scatter(2)"), (128, "scatter(1)"), (64, "scatter(9)")):
-        with pytest.raises(DataError, match=r"scatter\(\d\): \d+ features are not a square image"):
+        with pytest.raises(DataError, match=r"scatter\(\d+\)"):
             apply(name, np.zeros((1, features)), None)
 
 

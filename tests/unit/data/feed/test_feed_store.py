@@ -112,7 +112,7 @@ def test_the_store_s_name_is_permanent(tmp_path: Path) -> None:
 
 def test_only_one_process_writes(tmp_path: Path) -> None:
     store = WindowStore(tmp_path / "w.db", 1800, 400)
-    with pytest.raises(DataError, match="stop it first"):
+    with pytest.raises(DataError, match="stop"):
         WindowStore(tmp_path / "w.db", 1800, 400)
     store.close()
     WindowStore(tmp_path / "w.db", 1800, 400).close()
@@ -165,7 +165,7 @@ def test_window_numbers_without_a_time_count_as_corruption(tmp_path: Path) -> No
     connection.execute("INSERT INTO window VALUES (1, 9000000000000000, 5)")
     connection.commit()
     connection.close()
-    with pytest.raises(DataError, match="its window numbers are out of range"):
+    with pytest.raises(DataError, match="window"):
         read_windows(path)
 
 
@@ -174,7 +174,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     store = WindowStore(path, 1800, 400)
     pages = store._execute("PRAGMA page_count").fetchone()[0]
     store._execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(DataError, match="free up disk space"):
+    with pytest.raises(DataError, match="disk"):
         store.write([Window("house", number, 7) for number in range(2000, 22000)], {})
     store._execute("PRAGMA max_page_count = 100000")
     store.write([Window("house", 1001, 6)], {})
@@ -196,7 +196,7 @@ class TestSpec:
         assert spec.options == {"meter": "house"}
 
     def test_a_missing_store_is_reported(self) -> None:
-        with pytest.raises(DataError, match="requires the option 'store'"):
+        with pytest.raises(DataError, match="'store'"):
             parse("feed:mqtt://broker:1883")
 
     def test_windows_become_one_meter_s_records(self, tmp_path: Path) -> None:
