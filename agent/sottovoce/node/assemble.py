@@ -49,6 +49,7 @@ from sottovoce.node.transport_factory import make_transport
 from sottovoce.node.vault_session import VaultSession, open_local_vault, open_remote_vault
 from sottovoce.node.wait_status import Waits
 from sottovoce.ops import Counters
+from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.vault import VaultInterface
 from sottovoce.task import Task
 
@@ -71,6 +72,7 @@ class Variant:
     clock: Callable[[], float] = time.time
 
 
+@plugin_errors()
 def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     """Assemble an agent.
 

@@ -22,6 +22,7 @@ from sottovoce.node.faults import STUCK_SECONDS, FaultBackoff, classify_fault, u
 from sottovoce.node.local_vault import LEDGER, make_no_task_check, make_vault
 from sottovoce.node.notify import ALIVE, READY, STOPPING, notify_manager, ping_interval
 from sottovoce.node.own_task import build_task, declared_ranges
+from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.rpc.server import ServedVault, VaultServer, listening_socket
 from sottovoce.privacy.vault import Ledger
 from sottovoce.storage.durable import is_read_only
@@ -79,6 +80,7 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
                 raise disk_error from error
 
 
+@plugin_errors()
 def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
     """Serve until stopped; return None if another task was activated, so the vault must be rebuilt."""
     path, directory = config.vault.socket, config.vault.directory

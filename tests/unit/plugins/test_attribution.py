@@ -1,13 +1,19 @@
 """Exceptions of plug-ins become their package's errors, with the line; all others stay what they are."""
 
 import asyncio
+import errno
 import linecache
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, InternalError, PluginError, PrivacyError
+from sottovoce.node import vault_process
+from sottovoce.node.assemble import assemble
+from sottovoce.node.faults import classify_fault
 from sottovoce.plugins import LEARNER, MECHANISM, Plugin, attribution, find_plugin_error, plugin_errors
 
 _LEARNER = Plugin(LEARNER, "odd", "elsewhere.deep:ALGORITHM", "elsewhere 1")
@@ -110,6 +116,27 @@ def test_an_attributed_error_is_not_attributed_again() -> None:
         make("elsewhere", "1 / 0")()
     assert "learner odd" in str(caught.value)
     assert find_plugin_error(caught.value) is None
+
+
+def test_a_device_and_a_vault_that_cannot_start_name_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = make("elsewhere", "1 / 0")
+    monkeypatch.setattr("sottovoce.node.assemble.check_socket", failing)
+    monkeypatch.setattr("sottovoce.node.vault_process._stop_signal_socket", failing)
+    config: Any = SimpleNamespace(agent=SimpleNamespace(state="."), vault=SimpleNamespace(socket="s", directory=Path()))
+    for start in (lambda: assemble(config), lambda: vault_process._serve_until_stopped(config, Path("f"), 0)):
+        with pytest.raises(PluginError) as caught:
+            start()
+        fault = classify_fault(caught.value, has_worked=False)
+        assert fault is not None
+        assert (fault.kind, fault.needs_a_person) == ("plug-in", True)
+
+
+def test_a_shortage_in_a_plug_in_s_call_still_counts_as_transient() -> None:
+    with pytest.raises(PluginError) as caught, plugin_errors():
+        make("elsewhere", f"raise OSError({errno.EADDRINUSE}, 'in use')")()
+    fault = classify_fault(caught.value, has_worked=True)
+    assert fault is not None
+    assert (fault.kind, fault.needs_a_person) == ("address", False)
 
 
 def test_an_internal_error_in_a_plug_in_s_call_is_attributed() -> None:
