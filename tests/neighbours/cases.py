@@ -19,9 +19,12 @@ from sottovoce.errors import ConfigError, PrivacyError
 from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.privacy.api import Status
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.vault import Ledger, SeededNoise
+from sottovoce.privacy.vault import Ledger, SeededNoise, Vault
 
 FEATURES, CLASSES = 3, 2
+HIDDEN = 60
+"""Units of the models whose releases have hundreds of numbers."""
+
 WINDOWS = (10, 15)
 UNITS, RELATIONS = ("record", "window", "device"), ("add-remove", "replace-one")
 
@@ -33,7 +36,8 @@ _OPTIONS: dict[str, list[dict[str, Any]]] = {
                {"release_every": 2, "passes": 2, "regularisation": 0.01, "batch": 2}],
     "records": [{}, {"perturbation": "laplace"}, {"perturbation": "privunit"}, {"perturbation": "krr-privunit"},
                 {"fidelity": "paper"}],
-    "profiles": [{}, {"harmonics": 1, "shape_clip": 0.5, "prior": (0.3, -1.0, 2.0)}],
+    "profiles": [{}, {"harmonics": 1, "shape_clip": 0.5}, {"prior": (0.3, -1.0, 2.0, 0.1)},
+                 {"harmonics": 1, "shape_clip": 0.5, "prior": (0.3, -1.0, 2.0, 0.1)}],
     "visits": [{}, {"budget": "k-times", "visits": 3}, {"budget": "halving", "visits": 3}, {"fidelity": "paper"}],
 }  # fmt: skip
 _GROUP_BY_KEY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
@@ -121,9 +125,9 @@ def cases() -> Iterator[Case]:
             {key: value for part in options for key, value in part.items()} for options in itertools.product(*groups)
         ]
         if algorithm.models[0] == "softmax" and name not in ("adad2p", "constd2p"):
-            learner_options += [{"model": "mlp", "hidden": 2}, {"model": "logistic"}, {"model": "pegasos"}]
+            learner_options += [{"model": "mlp", "hidden": HIDDEN}, {"model": "logistic"}, {"model": "pegasos"}]
         if algorithm.secure_sums == "optional":
-            learner_options.append({"noise": "cell"})
+            learner_options += [{**options, "noise": "cell"} for options in learner_options]
         for learner, unit, neighbouring in itertools.product(learner_options, UNITS, RELATIONS):
             yield Case(tuple(sorted({"name": name, **learner}.items())), unit, neighbouring)
 
@@ -136,12 +140,21 @@ def list_proved_cases() -> tuple[Case, ...]:
 
 def _status(case: Case) -> Status | None:
     try:
-        config = case.config()
-        family = build_family(config)
-        columns = width(config.data.transform, FEATURES)
-        ledger = Ledger.in_memory("no-device", required_budget(config))
-        empty = Records(np.empty((0, columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-        vault = build(records=empty, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))
+        return empty_vault(case).statement.status
     except (ConfigError, PrivacyError):
         return None
-    return vault.statement.status
+
+
+def empty_vault(case: Case) -> Vault:
+    """Return the vault of a device that runs the case and has no records.
+
+    Raises:
+        ConfigError: if the configuration refuses the combination.
+        PrivacyError: if the vault refuses it.
+    """
+    config = case.config()
+    family = build_family(config)
+    columns = width(config.data.transform, FEATURES)
+    ledger = Ledger.in_memory("no-device", required_budget(config))
+    empty = Records(np.empty((0, columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    return build(records=empty, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))

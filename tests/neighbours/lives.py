@@ -40,6 +40,21 @@ class Life:
     over: list[int | None] | None = None
 
 
+def draw_task_lives(own: Case, tasks: list[Case], rng: random.Random) -> list[Life]:
+    """Draw one life for each task of two devices that are neighbours by the unit and relation of `own`."""
+    file, left_rows, right_rows = _draw_files(own, rng)
+    if rng.random() < 0.5:
+        file, left_rows, right_rows = _oppose(file, left_rows, right_rows, rng)
+    lives = []
+    for number, task in enumerate(tasks):
+        if number:
+            file = _edit_file(own, file, [*left_rows, *right_rows], rng)
+        left, right = _build_sides(file, left_rows, right_rows)
+        changed = _accepted_changes(task, {"transform": "none"} if rng.random() < 0.7 else {})
+        lives.append(Life((left, right), changed, _draw_queries(task, changed, len(left), rng)))
+    return lives
+
+
 def draw_lives(case: Case, rng: random.Random) -> list[Life]:
     """Draw one to four lives of two neighbouring devices."""
     file, left_rows, right_rows = _draw_files(case, rng)
@@ -100,6 +115,23 @@ def _draw_files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[
     if case.neighbouring == "add-remove" and rng.random() < 0.5:
         left_rows, right_rows = right_rows, left_rows
     return shared, left_rows, right_rows
+
+
+def _oppose(
+    file: list[Row | None], left_rows: list[Row], right_rows: list[Row], rng: random.Random
+) -> tuple[list[Row | None], list[Row], list[Row]]:
+    """Move all rows to one line, those that differ far out and against the others: a device's vector turns round."""
+    line = [rng.choice((-1.0, 1.0)) for _ in range(FEATURES)]
+
+    def place(row: Row, scale: float) -> Row:
+        return replace(row, features=tuple(scale * number for number in line), label=0)
+
+    shared = [None if row is None else place(row, 1e3) for row in file]
+    return (
+        shared,
+        [place(row, -1e9) for row in left_rows],
+        [place(row, 1e9 if left_rows else -1e9) for row in right_rows],
+    )
 
 
 def _draw_opposite(row: Row, rng: random.Random) -> Row:

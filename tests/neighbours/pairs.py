@@ -5,7 +5,8 @@ loader. Everything else is equal: queries, crashes, restarts, settings and edits
 file. Then, without noise and with batches coupled record by record:
 
 - both ledgers contain the same charges, and both worlds answer, refuse or crash in the same way;
-- each release draws noise once, as charged;
+- each release draws noise once, as charged, and adds one draw of its own to each number;
+- no query whose release is stored is computed again;
 - if two releases differ, the differing unit has been charged, and the releases differ by no more than the charge
   allows;
 - the total difference over one unit's releases is within the ledger's total for that unit, which is within the
@@ -22,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from sottovoce.config import AgentConfig
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.privacy.accounting.events import (
     SMOOTHING_VARIANCE,
@@ -66,9 +68,9 @@ def _play(case: Case, seed: int, worlds: tuple[World, World]) -> float:
     largest = 0.0
     for life in make_arrivals_gradual(case, seed, draw_lives(case, rng)):
         config = case.config(**life.changed)
-        if not _start_both(worlds, life, config, case):
+        if not start_both(worlds, life, config):
             continue
-        _require(worlds[0].statement == worlds[1].statement, "the statements differ")
+        require(worlds[0].statement == worlds[1].statement, "the statements differ")
         assert worlds[0].statement is not None
         if worlds[0].statement.status is not Status.PROVED:
             continue
@@ -76,13 +78,13 @@ def _play(case: Case, seed: int, worlds: tuple[World, World]) -> float:
             over = None if life.over is None else life.over[index]
             one, other = (world.ask(query, crash, over) for world in worlds)
             largest = max(largest, compare(one, other))
-    _require(worlds[0].charges() == worlds[1].charges(), "the ledgers hold different charges")
+    require(worlds[0].charges() == worlds[1].charges(), "the ledgers hold different charges")
     check_totals(*worlds)
     check_totals(*worlds[::-1])
     return largest
 
 
-def _start_both(worlds: tuple[World, World], life: Life, config: Any, case: Case) -> bool:
+def start_both(worlds: tuple[World, World], life: Life, config: AgentConfig) -> bool:
     """Start both worlds; return False if neither starts: too few records for a chain, or [data] has changed."""
     failed = []
     for world, rows in zip(worlds, life.sides, strict=True):
@@ -90,37 +92,38 @@ def _start_both(worlds: tuple[World, World], life: Life, config: Any, case: Case
             world.start(config, rows, follows=life.over is not None)
         except (DataError, PrivacyError) as error:
             failed.append(str(error).replace(str(world.directory), ""))
-    _require(len(failed) != 1 and len(set(failed)) <= 1, "one world starts and the other does not")
+    require(len(failed) != 1 and len(set(failed)) <= 1, "one world starts and the other does not")
     return not failed
 
 
 def compare(one: Seen, other: Seen) -> float:
     """Compare one answer in both worlds with its charge."""
-    _require(one.refused == other.refused, f"one world answers {one.refused}, the other {other.refused}")
-    _require(one.charged == other.charged, "only one world charges the query")
-    difference = 0.0
-    for answer in (one, other):
-        if answer.exact is not None or answer.record:
-            _require(answer.charged is not None, "a release without a charge")
-            _check_noise_and_batch(answer)
-    if one.exact is None and not one.record:
-        _require(other.exact is None and not other.record, "only one world computes a release")
-        return difference
-    assert one.charged is not None
-    if one.record or other.record:
+    compare_outcomes(one, other)
+    if one.charged is None or (one.exact is None and not one.record):
+        return 0.0
+    if one.exact is None or other.exact is None:
         difference = float(one.record != other.record)
     else:
-        _require(other.exact is not None and one.exact is not None, "only one world computes a release")
-        assert one.exact is not None
-        assert other.exact is not None
-        _require(one.exact.shape == other.exact.shape, "releases of different sizes")
         difference = share_of_charge(one.charged, one.exact - other.exact)
-        _require(difference <= 1, f"a release moves by {difference:.6g} of what it is charged for")
+        require(difference <= 1, f"a release moves by {difference:.6g} of what it is charged for")
     if difference:
-        _require(
-            _is_paid_for(one, other), f"a release moves by {difference:.6g} and the differing unit was not charged"
-        )
+        require(_is_paid_for(one, other), f"a release moves by {difference:.6g} and the differing unit was not charged")
     return difference
+
+
+def compare_outcomes(one: Seen, other: Seen) -> None:
+    """Check that both worlds refuse, charge and compute alike, and that each release has the noise of its charge."""
+    require(one.refused == other.refused, f"one world answers {one.refused}, the other {other.refused}")
+    require(one.charged == other.charged, "only one world charges the query")
+    for answer in (one, other):
+        if answer.exact is not None or answer.record:
+            require(answer.charged is not None, "a release without a charge")
+            require(not answer.was_stored, "a query whose release is stored is computed again")
+            _check_noise_and_batch(answer)
+    is_computed = [answer.exact is not None or bool(answer.record) for answer in (one, other)]
+    require(is_computed[0] == is_computed[1], "only one world computes a release")
+    if one.exact is not None and other.exact is not None:
+        require(one.exact.shape == other.exact.shape, "releases of different sizes")
 
 
 def share_of_charge(event: Event, difference: Any) -> float:
@@ -134,7 +137,7 @@ def share_of_charge(event: Event, difference: Any) -> float:
             allowed = event.sensitivity_squared * (4 if event.neighbouring == "replace-one" else 1)
         case PureRelease():
             numbers = np.abs(difference[:-1]).reshape(event.copies, event.features)
-            _require(int(difference[-1]) == 0, "the number of records differs")
+            require(int(difference[-1]) == 0, "the number of records differs")
             length = int(numbers.max(axis=0).sum() if event.law == "joint" else numbers.sum())
             return _ratio(length, event.sensitivity)
         case _:
@@ -153,13 +156,13 @@ def check_totals(one: World, other: World) -> None:
     spent = max(
         (one.ledger.epsilon_spent(Units(((unit, unit),))) for unit in units), default=one.ledger.epsilon_spent(EVERY)
     )
-    _require(spent <= one.statement.epsilon, f"a unit paid ε = {spent} of a budget of {one.statement.epsilon}")
-    _require(one.ledger.spending().epsilon <= one.statement.epsilon, "some unit was charged more than the budget")
+    require(spent <= one.statement.epsilon, f"a unit paid ε = {spent} of a budget of {one.statement.epsilon}")
+    require(one.ledger.spending().epsilon <= one.statement.epsilon, "some unit was charged more than the budget")
     charged = {query: event_mu(event) for query, event in _events(one) if _affects(event, units)}
     for unit in units:  # by the test's own sum, not the ledger's
         mu_squared = sum({query: event_mu(event) for query, event in _events(one) if _affects(event, {unit})}.values())
         spent = gaussian_epsilon(math.sqrt(mu_squared) * (1 - 1e-9), one.ledger.budget.delta)
-        _require(
+        require(
             spent <= one.statement.epsilon, "a unit was charged more than its budget, and the ledger did not detect it"
         )
     divergence: dict[bytes, Fraction] = {}
@@ -178,10 +181,10 @@ def check_totals(one: World, other: World) -> None:
             divergence[answer.query.id] = divergence.get(answer.query.id, Fraction(0)) + Fraction(squared, variance)
         released.add(answer.query.id)
     paid, all_moved = sum(charged.values()), sum(divergence.values())
-    _require(all_moved <= paid, "a unit's releases differ by more than its charges")
-    _require(pure <= Fraction(one.statement.epsilon), "a record's releases cost more than its budget")
+    require(all_moved <= paid, "a unit's releases differ by more than its charges")
+    require(pure <= Fraction(one.statement.epsilon), "a record's releases cost more than its budget")
     seen_epsilon = gaussian_epsilon(math.sqrt(all_moved) * (1 - 1e-9), one.ledger.budget.delta)
-    _require(seen_epsilon <= one.statement.epsilon, "the difference exceeds the statement")
+    require(seen_epsilon <= one.statement.epsilon, "the difference exceeds the statement")
 
 
 def event_mu(event: Event) -> Fraction:
@@ -228,7 +231,8 @@ def _check_noise_and_batch(answer: Seen) -> None:
     event, plan = answer.charged, answer.plan
     if isinstance(event, CellSum):
         assert answer.exact is not None
-        _require(answer.laws == [("gaussian", event.share, answer.exact.size)], f"a share of noise: {answer.laws}")
+        require(answer.laws == [("gaussian", event.share, answer.exact.size)], f"a share of noise: {answer.laws}")
+        _check_draws(answer.added, answer.draws)
         return
     assert plan is not None
     match event:
@@ -237,20 +241,29 @@ def _check_noise_and_batch(answer: Seen) -> None:
         case SampledGaussian():
             expected = [("gaussian", event.sigma, plan.mechanism.size)]
             rate = getattr(plan.sampling, "batch", 0), getattr(plan.sampling, "of", 0)
-            _require(rate == (event.batch, event.of), f"a batch is drawn at {rate}, and another rate is charged")
+            require(rate == (event.batch, event.of), f"a batch is drawn at {rate}, and another rate is charged")
             limit = 2**64 * event.batch // event.of
             batch = [row for row, word in answer.words if word < limit]
-            _require(event.batch == event.of or answer.drawn == batch, "a batch is not drawn at the charged rate")
+            require(event.batch == event.of or answer.drawn == batch, "a batch is not drawn at the charged rate")
         case PureRelease():
             law = "k-norm" if event.law == "joint" else "laplace"
             expected = [(law, event.scale, event.copies * event.features)]
         case RecordReleased():
             expected = []
-            _require(record_epsilon(answer) <= event.epsilon, "a record's release costs more than its charge")
-            _require(len(answer.record) == 1, "a record's release covers more than one record")
+            require(record_epsilon(answer) <= event.epsilon, "a record's release costs more than its charge")
+            require(len(answer.record) == 1, "a record's release covers more than one record")
         case _:
             raise RequirementViolated(f"{type(event).__name__} is not a proved charge")
-    _require(answer.laws == expected, f"noise drawn: {answer.laws}; charged: {expected}")
+    require(answer.laws == expected, f"noise drawn: {answer.laws}; charged: {expected}")
+    if answer.added is not None:
+        _check_draws(answer.added, answer.draws, public=int(isinstance(event, PureRelease)))
+
+
+def _check_draws(added: Any, draws: list[int], *, public: int = 0) -> None:
+    """Check that each number of a release carries one draw of its own; the last `public` numbers carry none."""
+    noised, rest = np.split(added, [len(added) - public])
+    require(sorted(noised.tolist()) == sorted(draws), "a number of a release does not carry one draw of its own")
+    require(not rest.any(), "a number that is public carries noise")
 
 
 def _is_paid_for(one: Seen, other: Seen) -> bool:
@@ -277,6 +290,7 @@ def _ratio(numerator: int, allowed: int) -> float:
     return max(quotient, math.nextafter(1, 2)) if numerator > allowed else min(quotient, 1.0)
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
+    """Raise RequirementViolated with this message unless the condition holds."""
     if not condition:
         raise RequirementViolated(message)

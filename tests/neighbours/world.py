@@ -5,8 +5,9 @@ drawn.
 """
 
 import hashlib
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,7 +61,10 @@ class Seen:
         exact: the release without noise, in grid units; None for a record mechanism.
         record: for a record mechanism, its input row.
         laws: for each draw of noise, its law, its parameter, and the number of values.
+        added: what the mechanism adds to `exact` when the sampler's draws are `draws`.
+        draws: numbers that a sampler was made to return, all different and up to eight times the noise's scale.
         charged: the ledger's charge for this query.
+        was_stored: whether an earlier answer to this query was complete.
         units: the numbers of the differing records in the vault.
         words: for a random batch, the random word that decided about each record, in the file's order.
         drawn: records that the release was computed from, in the file's order.
@@ -71,7 +75,10 @@ class Seen:
     exact: Ints | None = None
     record: tuple[bytes, ...] = ()
     laws: list[tuple[str, int, int]] = field(default_factory=list)
+    added: Ints | None = None
+    draws: list[int] = field(default_factory=list)
     charged: Event | None = None
+    was_stored: bool = False
     units: frozenset[int] = frozenset()
     plan: Plan[Any] | None = None
     words: list[tuple[bytes, int]] = field(default_factory=list)
@@ -108,6 +115,9 @@ class World:
         seed: seed of the coins, and of the layout of the file.
         directory: directory of the file with the records.
         ledger: ledger of the device; None before the first start.
+        rows: rows of the file at the last start.
+        answered: epoch and id of each query whose release was stored.
+        enrolled: for each epoch, the records that its first start enrolled, and whether each differs.
     """
 
     seed: int
@@ -118,7 +128,9 @@ class World:
     seen: Seen | None = None
     history: list[Seen] = field(default_factory=list)
     over: int | None = None
-    enrolled: tuple[list[bytes], list[bool]] | None = None
+    answered: set[tuple[int, bytes]] = field(default_factory=set)
+    rows: list[Row] = field(default_factory=list)
+    enrolled: dict[int, tuple[list[bytes], list[bool]]] = field(default_factory=dict)
 
     def start(self, config: AgentConfig, rows: list[Row], *, follows: bool = False) -> None:
         """Build the vault as the product does, from a file with these rows; if records are followed, over arrived ones.
@@ -147,12 +159,10 @@ class World:
         )
         known = add_identities(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
-        self.differing = [row.differs for row in rows]
-        if (
-            self.ledger.numbers.enrolled_records(0) is not None
-        ):  # the records are those of the first start, in its order
-            self.enrolled = self.enrolled or (self.identities, self.differing)
-            self.identities, self.differing = self.enrolled
+        self.rows, self.differing = rows, [row.differs for row in rows]
+        # Enrolled records are those of the task's first start, in its order.
+        if self.ledger.numbers.enrolled_records(self.epoch) is not None:
+            self.identities, self.differing = self.enrolled.setdefault(self.epoch, (self.identities, self.differing))
         self.statement = self.vault.statement
         context = self.vault._context
         self.units = raw.windows if config.unit == "window" else context.records.units
@@ -163,6 +173,11 @@ class World:
         watched_program: Any = _RecordingProgram(self, context.program)
         self.vault._context = replace(context, program=watched_program, ledger=watched_ledger)
 
+    @property
+    def epoch(self) -> int:
+        """Epoch of the ledger's task; 0 without a task."""
+        return 0 if self.ledger is None or self.ledger.mandate is None else self.ledger.mandate.epoch
+
     def _arrived_records(self, records: Records) -> Records:
         """Return the records of finished windows, and of the window in progress."""
         assert records.windows is not None
@@ -172,7 +187,8 @@ class World:
         """Request an answer; return its inputs, up to the crash if the device dies at this point."""
         assert self.ledger is not None
         self.over = over
-        self.seen, self.crash = Seen(query), crash
+        key = self.epoch, query.id
+        self.seen, self.crash = Seen(query, was_stored=key in self.answered), crash
         self.noise.turn, self.noise.given = query.id, []
         self.noise.held = list(zip(self.identities, self.differing, strict=True))
         before = len(self.charges())
@@ -198,6 +214,8 @@ class World:
                 int(unit) for unit, differs in zip(self.units, self.differing, strict=True) if differs
             )
         self.history.append(self.seen)
+        if self.seen.refused is None or (self.seen.refused == "died" and crash == "stored"):
+            self.answered.add(key)
         return self.seen
 
     def _take_part(self, query: Query) -> None:
@@ -264,9 +282,7 @@ class _NoiseFreeMechanism:
             )
             value = np.zeros(self.size, dtype=np.int64)
         else:
-            with suppress_noise(seen):
-                value = self._mechanism.apply(raw, noise)
-            seen.exact = value
+            value = _observe_noise(seen, raw, lambda rows: self._mechanism.apply(rows, noise))
         self._world.die("drawn")
         return value
 
@@ -295,10 +311,9 @@ class _RecordingCell:
     def apply(self, raw: Any, members: int, noise: Any) -> Ints:
         seen = self._world.seen
         assert seen is not None
-        with suppress_noise(seen):
-            seen.exact = self._mechanism.apply(raw, members, noise)
+        value = _observe_noise(seen, raw, lambda rows: self._mechanism.apply(rows, members, noise))
         self._world.die("drawn")
-        return seen.exact
+        return value
 
 
 class _CrashingLedger:
@@ -323,22 +338,51 @@ CRASHES = ("planned", "charged", "drawn", "stored")
 """Steps of the vault after which a device may crash."""
 
 
+def _observe_noise(seen: Seen, raw: Any, apply: Callable[[Any], Ints]) -> Ints:
+    """Return the release without noise, and record it, the laws of its noise, and where each draw is added."""
+    given = [raw, raw] if isinstance(raw, np.ndarray) else [iter(rows) for rows in [list(raw)] * 2]
+
+    def draw_known(law: str, scale: int, shape: tuple[int, ...]) -> Ints:
+        del law
+        count = math.prod(shape)
+        numbers = np.arange(1, count + 1, dtype=np.int64) * max(1, 8 * scale // count)
+        numbers[::2] *= -1
+        seen.draws.extend(numbers.tolist())
+        return numbers.reshape(shape)
+
+    with suppress_noise(seen):
+        seen.exact = apply(given[0])
+    with _replaced_noise(draw_known):
+        seen.added = apply(given[1]) - seen.exact
+    return seen.exact
+
+
 @contextmanager
 def suppress_noise(seen: Seen) -> Iterator[None]:
     """Make every draw 0, and record its distribution."""
 
-    def drawn(self: Any, count: int) -> Ints:
-        gaussian = isinstance(self, DiscreteGaussianSampler)
-        seen.laws.append(("gaussian", self.sigma, count) if gaussian else ("laplace", self.scale, count))
-        return np.zeros(count, dtype=np.int64)
+    def draw_zeros(law: str, scale: int, shape: tuple[int, ...]) -> Ints:
+        seen.laws.append((law, scale, math.prod(shape)))
+        return np.zeros(shape, dtype=np.int64)
 
-    def draw_zero_rows(self: Any, count: int) -> Ints:
-        seen.laws.append(("k-norm", self._laplace.scale, count * self.length))
-        return np.zeros((count, self.length), dtype=np.int64)
+    with _replaced_noise(draw_zeros):
+        yield
+
+
+@contextmanager
+def _replaced_noise(draw: Callable[[str, int, tuple[int, ...]], Ints]) -> Iterator[None]:
+    """Draw all noise by a function of its law, its scale and its shape."""
+
+    def draw_numbers(self: Any, count: int) -> Ints:
+        gaussian = isinstance(self, DiscreteGaussianSampler)
+        return draw("gaussian", self.sigma, (count,)) if gaussian else draw("laplace", self.scale, (count,))
+
+    def draw_rows(self: Any, count: int) -> Ints:
+        return draw("k-norm", self._laplace.scale, (count, self.length))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BlockSampler, "draw", drawn)
-        patch.setattr(MaxNormLaplaceSampler, "draw", draw_zero_rows)
+        patch.setattr(BlockSampler, "draw", draw_numbers)
+        patch.setattr(MaxNormLaplaceSampler, "draw", draw_rows)
         for sampler in (DiscreteGaussianSampler, DiscreteLaplaceSampler):  # tables are costly, and nothing reads them
             patch.setattr(sampler, "_first_table", lambda self, bits: np.empty(0, dtype=np.uint64))
         yield

@@ -175,6 +175,43 @@ def test_a_release_follows_its_law(name: str) -> None:
     FITS[name]()
 
 
+def _apply_to_nothing(mechanism: str, size: int) -> tuple[Ints, float]:
+    """Return the noisy numbers of a release of nothing, int64[size], and the variance that they should have."""
+    noise = OperatingSystemNoise()
+    match mechanism:
+        case "DiscreteGaussian":
+            return DiscreteGaussian(size, -10, 4, 4, SIGMA).apply(iter([]), noise), SIGMA**2
+        case "BoundedPoint":
+            return BoundedPoint(size, -10, 4, SIGMA).apply(np.zeros(size), noise), SIGMA**2
+        case "CellMechanism":
+            shared = CellMechanism(Cell(8, 40, 1, 0.7), 1, size, -20, 2**40, 2**40, 400_000)
+            return shared.apply(iter([]), 8, noise), shared.share(8) ** 2
+        case "PureSum copies":
+            return PureSum(1, size, -20, "copies", SCALE, 2**21 / SCALE).apply(iter([]), noise)[:-1], 2 * SCALE**2
+    copies = 3
+    joint = PureSum(copies, size, -20, "joint", SCALE, 2**21 / SCALE)
+    return joint.apply(iter([]), noise)[:-1], (copies + 1) * (copies + 2) / 3 * SCALE**2
+
+
+def every_number_has_its_own_noise(mechanism: str) -> None:
+    """Check the spread of each number over many releases, and of their sum, which is larger if draws are shared.
+
+    A mean square of 256 numbers is off by a factor of 2 with probability e^-30 for the Laplace laws, and less for the
+    others. That of a million numbers in one release would hide a single number without noise.
+    """
+    for size in (1, 2, 301, 1000):
+        drawn = [_apply_to_nothing(mechanism, size) for _ in range(256)]
+        values, variance = np.array([numbers for numbers, _ in drawn], dtype=np.float64), drawn[0][1]
+        spread = (values**2).mean(axis=0) / variance
+        assert ((spread > 0.4) & (spread < 2.5)).all(), (size, np.flatnonzero((spread <= 0.4) | (spread >= 2.5)))
+        assert 0.4 < (values.sum(axis=1) ** 2).mean() / values.shape[1] / variance < 2.5, size
+
+
+@pytest.mark.parametrize("mechanism", [name for name in FITS if not name.startswith("RecordMechanism")])
+def test_every_number_of_a_release_has_its_own_noise(mechanism: str) -> None:
+    every_number_has_its_own_noise(mechanism)
+
+
 def test_every_mechanism_is_tested() -> None:
     modules = [import_module(found.name) for found in walk_packages(sottovoce.privacy.__path__, "sottovoce.privacy.")]
     named = {
