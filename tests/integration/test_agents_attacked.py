@@ -218,7 +218,8 @@ def test_an_oversized_message_is_reported_in_one_line(agent: AgentProcess, attac
     assert outcome.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     until(lambda: refusal_count(agent, "incomplete") == counted + 1, "the refusal is counted")
     assert "the message exceeded the size limit" in refusal_line(agent, attacker, "incomplete")
-    assert_refused(agent, attacker, [b"\0" * (4 * 2**20 - 1000)], "size")
+    assert attacker.deliver(b"\0" * (2**18 + 1)).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert_refused(agent, attacker, [b"\0" * (2**18 - 1000)], "malformed")
     assert agent.facts() == before
     assert agent.status()["resources"]["rss_mib"] < memory + 32, "the message was never stored in memory"
     assert attacker.deliver(attacker.envelope(sequence=1)) == Outcome(duplicate=False)

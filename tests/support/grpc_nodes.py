@@ -15,7 +15,7 @@ from sottovoce.net.transports.grpc import GrpcTransport
 from tests.support.devices import free_port
 from tests.support.waiting import TIMEOUT, eventually
 
-LIMIT = 4 * 2**20
+LIMIT = 2**18
 
 
 class Node:

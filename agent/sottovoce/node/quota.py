@@ -88,6 +88,15 @@ class Quota:
         self._charge(sender, "messages", 1)
         self._charge(sender, "bytes", size)
 
+    def check_message(self, sender: str) -> None:
+        """Check that the sender may send a message at all, before anything of it is read.
+
+        Raises:
+            MessageRefused: if the sender's quota is used up.
+        """
+        self._charge(sender, "messages", 1, keeps=True)
+        self._charge(sender, "bytes", 1, keeps=True)
+
     def charge_share(self, sender: str) -> None:
         """Charge the sender for a new share, which this device has not applied yet.
 
@@ -96,7 +105,7 @@ class Quota:
         """
         self._charge(sender, "shares", 1)
 
-    def _charge(self, sender: str, resource: str, count: float) -> None:
+    def _charge(self, sender: str, resource: str, count: float, *, keeps: bool = False) -> None:
         now, capacity = self._clock(), _LIMITS[resource].capacity
         bucket = self._buckets.setdefault((sender, resource), _Bucket(capacity, now))
         self._buckets.move_to_end((sender, resource))
@@ -106,4 +115,4 @@ class Quota:
         bucket.updated_at = now
         if bucket.tokens < count:
             raise MessageRefused("quota", f"{sender} has used up its quota of {resource}; try again later")
-        bucket.tokens -= count
+        bucket.tokens -= 0 if keeps else count

@@ -51,7 +51,12 @@ def make_transport(
         if name == "grpc":
             from sottovoce.net.transports.grpc import GrpcTransport
 
-            return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
+            return GrpcTransport(
+                listen=config.transport.listen,
+                trust=trust,
+                reconnect=config.transport.backoff_max,
+                check_quota=lambda sender: ask_quota(sender, lambda: quota.check_message(sender)),
+            )
         if name in config.transport.plugins:
             return _make_plugin_transport(name, config, trust, directory)
         from sottovoce.net.transports.mqtt import MqttTransport
@@ -67,14 +72,17 @@ def make_transport(
 
     refusals = Refusals(counters)
 
-    def admit(sender: str, size: int) -> None:
+    def ask_quota(sender: str, question: Callable[[], None]) -> None:
         try:
-            quota.charge_message(sender, size)
+            question()
         except MessageRefused as refusal:
             refusals.note(sender, refusal)
             raise
 
-    transport = MultiTransport([make_single_transport(name) for name in config.transport.use], admit)
+    transport = MultiTransport(
+        [make_single_transport(name) for name in config.transport.use],
+        lambda sender, size: ask_quota(sender, lambda: quota.charge_message(sender, size)),
+    )
     return transport
 
 

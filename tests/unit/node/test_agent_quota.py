@@ -76,3 +76,13 @@ def test_many_peers_use_bounded_memory(quota: Quota) -> None:
         quota.charge_message(f"{number}", 1)
         quota.charge_share(f"{number}")
     assert len(quota._buckets) <= _MAX_PEERS * len(_LIMITS)
+
+
+def test_a_check_costs_nothing_and_refuses_a_sender_without_tokens(quota: Quota) -> None:
+    for _ in range(1000):
+        quota.check_message("honest")
+    quota.charge_message("honest", 10)
+    for _ in range(int(_LIMITS["messages"].capacity)):
+        quota.charge_message("greedy", 0)
+    with pytest.raises(MessageRefused):
+        quota.check_message("greedy")

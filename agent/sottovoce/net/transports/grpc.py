@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ from sottovoce.net.transports.transport import DeliveryFailed, Listener, Peer, R
 
 SERVICE = "sottovoce.v1.Peer"
 METHOD = f"/{SERVICE}/Deliver"
-_MAX_MESSAGE = 4 * 2**20
+_MAX_ANSWER_BYTES = 4 * 2**20
 _MAX_MESSAGE_BYTES = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
@@ -80,6 +80,7 @@ class GrpcTransport:
         listen: address to listen on, host:port.
         trust: this device's key and certificate, the TLS roots, and the revoked devices.
         reconnect: longest backoff between connection attempts, in seconds.
+        check_quota: raises MessageRefused if a sender has used up its quota; called before a message is read.
     """
 
     def __init__(
@@ -88,7 +89,9 @@ class GrpcTransport:
         listen: str,
         trust: Trust,
         reconnect: float,
+        check_quota: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._check_quota = check_quota
         self._listen = listen
         self._trust = trust
         self._reconnect_ms = max(100, int(reconnect * 1000))
@@ -119,7 +122,10 @@ class GrpcTransport:
         self._receive = receive
         server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", _MAX_MESSAGE),
+                # gRPC checks the length before it reads the rest, so no member makes a device hold more than honest
+                # members do. Without probes, a stream's flow-control window stays at 64 KiB.
+                ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+                ("grpc.http2.bdp_probe", 0),
                 ("grpc.max_connection_age_ms", _CONNECTION_SECONDS * 1000),
                 ("grpc.max_connection_age_grace_ms", _CONNECTION_GRACE_SECONDS * 1000),
                 ("grpc.max_concurrent_streams", _MAX_STREAMS),
@@ -206,7 +212,7 @@ class GrpcTransport:
                 self._credentials,
                 options=[
                     ("grpc.ssl_target_name_override", peer.name),
-                    ("grpc.max_receive_message_length", _MAX_MESSAGE),
+                    ("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),
                     ("grpc.enable_http_proxy", 0),
                     ("grpc.initial_reconnect_backoff_ms", 100),
                     ("grpc.max_reconnect_backoff_ms", self._reconnect_ms),
@@ -232,6 +238,7 @@ class GrpcTransport:
             sender = self._authenticate_sender(context)
             if self._calls[sender] >= _MAX_CALLS_PER_DEVICE:
                 await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many concurrent calls from this device")
+            self._check_quota(sender)  # a call that is refused here holds no more than a flow-control window
             self._calls[sender] += 1
             try:
                 message = await context.read()

@@ -179,6 +179,18 @@ async def test_an_oversized_message_never_arrives_and_the_receiver_is_informed(
     assert [message for _, message in other.received] == [b"small", None, b"small"]
 
 
+async def test_a_sender_over_its_quota_is_refused_before_its_message_is_read(pair: tuple[Node, Node]) -> None:
+    def check(sender: str) -> None:
+        raise MessageRefused("quota", f"{sender} must wait")
+
+    one, other = pair
+    other.transport._check_quota = check
+    async with listening(one, other):
+        failed = await one.failure(one.peer(other), b"\0" * 1000)
+    assert (failed.cause, "quota" in str(failed)) == ("refused", True)
+    assert other.received == []
+
+
 async def test_a_message_of_the_maximum_size_arrives(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
