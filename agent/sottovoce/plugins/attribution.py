@@ -48,7 +48,7 @@ def find_plugin_error(error: BaseException, suspect: Plugin | None = None) -> Pl
     roots = {plugin.root: plugin for plugin in _loaded}
     own_frames = [frame for frame in frames if frame.root in roots]
     plugin = roots[own_frames[-1].root] if own_frames else suspect
-    if plugin is None or not frames or isinstance(error, MemoryError | PluginError):
+    if plugin is None or not frames or isinstance(error, MemoryError):
         return None
     reads_private_values = any(
         other.kind in _PRIVATE_KINDS for other in (*_loaded, plugin) if other.root == plugin.root

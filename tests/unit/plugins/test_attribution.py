@@ -29,7 +29,12 @@ def _loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def make(module: str, body: str) -> Callable[..., Any]:
     """Return a function of a module, whose second line is `body`."""
-    names: dict[str, Any] = {"__name__": module, "ConfigError": ConfigError, "PrivacyError": PrivacyError}
+    names: dict[str, Any] = {
+        "__name__": module,
+        "ConfigError": ConfigError,
+        "PluginError": PluginError,
+        "PrivacyError": PrivacyError,
+    }
     exec(compile(f"def step(*args):\n    {body}\n", f"/site/{module}.py", "exec"), names)
     function: Callable[..., Any] = names["step"]
     return function
@@ -87,6 +92,7 @@ def test_an_expected_error_passes_unless_a_private_half_wrote_its_text() -> None
     "functions",
     [
         (make("steps", "raise ValueError('record 3.14')"),),
+        (make("steps", "raise PluginError('record 3.14')"),),
         (make("sottovoce.privacy.vault.vault", "args[0]()"), make("elsewhere", "raise ValueError('record 3.14')")),
         (make("elsewhere", "args[0]()"), make("sottovoce.privacy", "raise ValueError('record 3.14')")),
     ],
@@ -94,7 +100,7 @@ def test_an_expected_error_passes_unless_a_private_half_wrote_its_text() -> None
 def test_a_text_that_may_contain_a_record_is_omitted(functions: tuple[Callable[..., Any], ...]) -> None:
     error = find_plugin_error(raise_through(*functions))
     assert error is not None
-    assert "ValueError" in str(error)
+    assert "Error in step() at" in str(error)
     assert "3.14" not in str(error)
 
 
