@@ -107,4 +107,5 @@ def test_a_broken_package_affects_only_commands_that_use_it(tmp_path: Path) -> N
         assert "Traceback" not in completed.stderr
     named = run(tmp_path, SOTTOVOCE, "testbed", "--learner", "torn", "--agents", 2)
     assert (named.returncode, named.stderr.count("\n")) == (9, 1)
-    assert "learner torn of package torn 1.0: importing it failed at" in named.stderr
+    assert "learner torn of package torn 1.0: SyntaxError" in named.stderr
+    assert "torn.py line 1" in named.stderr
