@@ -31,6 +31,8 @@ _DESCRIPTORS_PER_CONNECTION = 3  # per connection: the caller's socket, the sock
 _RESERVED = 256  # descriptors reserved for the ledger, the state, and outgoing connections
 _STRANGER_SECONDS = 10.0  # a TLS handshake takes half a second on an otherwise idle Raspberry Pi
 _PAUSE_SECONDS = 0.003
+"""Pause after a connection that displaces another. Without it, callers that reconnect at once saturate the processor:
+under 5,000 half-open handshakes, peers delivered only 70 % of their shares (decision 28)."""
 _PROBE_SECONDS = 2.0
 _TLS_HANDSHAKE = b"\x16"  # first byte of every TLS connection (RFC 8446, 5.1)
 _CHUNK = 2**16

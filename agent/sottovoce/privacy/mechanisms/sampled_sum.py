@@ -17,8 +17,8 @@ from sottovoce.privacy.mechanisms.clipped_sum import (
 )
 from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import MAX_SIGMA
 
-_STEPS = 40
-_TOLERANCE = 1.002
+_STEPS = 40  # maximum number of bisections; nine halvings of a factor 2 reach the tolerance
+_TOLERANCE = 1.002  # ratio of the noise to the least that is within the budget
 
 
 def calibrate_sampled(

@@ -22,7 +22,8 @@ LONGEST = 1.25
 instead of 0.859 on digits at ε = 2; 1.5 and more gain nothing, and give the attack `tenfold` more room."""
 
 _NEAR, _FAR = 1.1, 1.4
-"""Multiples of the lower median distance: up to the first, vectors count in full; from the second, they are ignored."""
+"""Multiples of the lower median distance: up to the first, vectors count in full; from the second, they are ignored.
+What is proved about the robust mean depends on the second (docs/explanation/contributions.md)."""
 
 
 def robust_mean(vectors: Vectors, weights: NDArray[np.float64], excluded: int) -> NDArray[np.float64]:
