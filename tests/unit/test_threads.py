@@ -31,7 +31,7 @@ def test_a_debugger_traces_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_thread_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "_START_SECONDS", 0.01)
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
-    with pytest.raises(MemoryError, match="a thread did not start in time"):
+    with pytest.raises(MemoryError, match="start"):
         BackgroundThread(lambda: None)
 
 
@@ -55,7 +55,7 @@ def test_a_pool_raises_its_work_s_exception_and_continues() -> None:
         pool.submit(raise_memory_error).result()
     assert pool.submit(lambda: 3).result() == 3
     pool.shutdown()
-    with pytest.raises(RuntimeError, match="has been shut down"):
+    with pytest.raises(RuntimeError, match="shut"):
         pool.submit(lambda: 3)
 
 
@@ -64,7 +64,7 @@ def test_a_pool_whose_thread_does_not_start_fails_and_calls_nothing(monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(concurrency, "_START_SECONDS", 0.01)
         patch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
-        with pytest.raises(MemoryError, match="did not start in time"):
+        with pytest.raises(MemoryError, match="start"):
             pool.submit(called.set)
     assert pool.submit(called.is_set).result() is False
     pool.shutdown()

@@ -86,5 +86,5 @@ def test_invalid_queries_are_refused() -> None:
         units = mu_squared = epsilon = 0
         terms = "{}"
 
-    with pytest.raises(PrivacyError, match=r"the cost of the charge .* is unknown"):
+    with pytest.raises(PrivacyError, match=r"charge.*unknown"):
         release_from_event(Free())  # type: ignore[arg-type]

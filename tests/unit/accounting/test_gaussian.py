@@ -104,5 +104,5 @@ def test_extreme_values() -> None:
     [(0, 1e-5), (-1, 1e-5), (1000, 1e-5), (math.inf, 1e-5), (math.nan, 1e-5), (1, 0), (1, 1), (1, -1), (1, math.nan)],
 )
 def test_an_invalid_budget_has_no_mu(epsilon: float, delta: float) -> None:
-    with pytest.raises(ValueError, match="epsilon must be"):
+    with pytest.raises(ValueError, match="epsilon"):
         gaussian_mu(epsilon, delta)

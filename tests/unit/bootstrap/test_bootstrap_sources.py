@@ -121,11 +121,11 @@ async def test_a_domain_with_thousands_of_records_yields_a_few_of_them() -> None
 @pytest.mark.parametrize(
     "answer, words",
     [
-        (_rcode(dns.rcode.NXDOMAIN), "does not exist"),
-        (_rcode(dns.rcode.NOERROR), "does not contain an answer"),
+        (_rcode(dns.rcode.NXDOMAIN), "exist"),
+        (_rcode(dns.rcode.NOERROR), r"contain.*answer"),
         (_rcode(dns.rcode.REFUSED), "REFUSED"),
-        (_records("0 0 7400 gateway.example.org."), "none of the 1 SRV records identifies a device"),
-        (_records("0 0 0 ."), "none of the 1 SRV records identifies a device"),
+        (_records("0 0 7400 gateway.example.org."), r"\b1\b.*SRV"),
+        (_records("0 0 0 ."), r"\b1\b.*SRV"),
     ],
 )
 async def test_a_failed_search_reports_where_and_why(answer: Answer, words: str) -> None:
@@ -143,9 +143,9 @@ def test_an_invalid_domain_is_reported_at_startup(domain: str) -> None:
 def test_a_source_without_its_package_is_refused_at_startup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dns.asyncresolver", None)
     monkeypatch.setitem(sys.modules, "zeroconf.asyncio", None)
-    with pytest.raises(ConfigError, match=r"membership\.dns requires .* dnspython; install sottovoce\[discovery\]"):
+    with pytest.raises(ConfigError, match=r"membership\.dns.*\[discovery\]"):
         DnsSource("example.org", random.Random(1))
     from sottovoce_bootstrap.sources.mdns import MdnsSource
 
-    with pytest.raises(ConfigError, match=r"membership\.mdns requires .* zeroconf; install sottovoce\[discovery\]"):
+    with pytest.raises(ConfigError, match=r"membership\.mdns.*\[discovery\]"):
         MdnsSource("a" * 32, "10.0.0.1:7400", "0" * 16, random.Random(1))

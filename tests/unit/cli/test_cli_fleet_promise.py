@@ -115,7 +115,7 @@ def test_a_corrupt_guarantee_is_named(authority: Path, tmp_path: Path) -> None:
     ],
 )
 def test_no_advice_weakens_a_guarantee(found: Budget, wanted: Budget, advice: str) -> None:
-    with pytest.raises(Exception, match="the ledger was created for") as exc_info:
+    with pytest.raises(Exception, match="created") as exc_info:
         check_budget(Path("ledger.db"), found, wanted)
     assert advice in str(exc_info.value)
 

@@ -20,7 +20,7 @@ def test_an_inaccessible_directory_is_one_usage_error(tmp_path: Path, monkeypatc
 
     closed.parent.mkdir()
     monkeypatch.setattr(Path, "stat", refuse_stat)
-    with pytest.raises(UsageError, match=r"--out .*page\.html: cannot be written; specify a file in a directory"):
+    with pytest.raises(UsageError, match=r"--out.*page\.html"):
         check_writable("--out", closed)
 
 

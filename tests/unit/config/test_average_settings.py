@@ -25,11 +25,11 @@ def test_coefficients_are_released_and_the_vector_is_published() -> None:
 @pytest.mark.parametrize(
     "learner, words",
     [
-        ({"prior": [0.5] * 7}, "learner.prior: 7 values are set, but vectors have 8 elements"),
-        ({"prior": [0.5] * 7 + [float("inf")]}, "learner.prior: each number must be finite"),
-        ({"harmonics": 4, "shape_clip": 1.0}, "learner.harmonics: a vector with 8 elements has at most 3 harmonics"),
-        ({"harmonics": 2}, "learner.shape_clip: required with harmonics"),
-        ({"shape_clip": 2.0}, "learner.shape_clip: without harmonics there is no shape"),
+        ({"prior": [0.5] * 7}, r"learner\.prior.*7 values.*8 elements"),
+        ({"prior": [0.5] * 7 + [float("inf")]}, r"learner\.prior.*finite"),
+        ({"harmonics": 4, "shape_clip": 1.0}, r"learner\.harmonics.*8 elements.*3 harmonics"),
+        ({"harmonics": 2}, r"learner\.shape_clip.*required"),
+        ({"shape_clip": 2.0}, r"learner\.shape_clip.*without"),
     ],
 )
 def test_contradictory_settings_are_refused_by_name(learner: dict[str, Any], words: str) -> None:

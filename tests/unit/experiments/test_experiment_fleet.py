@@ -29,7 +29,7 @@ def test_unassigned_records_form_the_test_set(table: str) -> None:
     for agents, size in ((10, 10), (49, 49), (None, 45)):
         created = fleet(data=table, agents=agents)
         assert (len(created.records), len(created.test)) == (size, 50 - size)
-    with pytest.raises(UsageError, match="agents = 50: with one of the 50 records for each agent"):
+    with pytest.raises(UsageError, match="agents = 50"):
         fleet(data=table, agents=50)
 
 
@@ -37,7 +37,7 @@ def test_an_official_test_split_is_used(tmp_path: Path) -> None:
     rows, labels = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 2
     np.savez(tmp_path / "t.npz", X=rows[:20], y=labels[:20], X_test=rows[20:], y_test=labels[20:])
     assert len(fleet(data=f"npz:{tmp_path / 't.npz'}").records) == 20
-    with pytest.raises(DataError, match="Use fewer agents"):
+    with pytest.raises(DataError, match=r"fewer.*agents"):
         fleet(data=f"npz:{tmp_path / 't.npz'}", agents=21)
 
 
@@ -108,7 +108,7 @@ def test_the_guarantee_is_the_one_that_holds(table: str) -> None:
     refuted = build_statement(fleet(data=table, fidelity="paper", privacy__allow_unproved=True))
     assert (refuted.status, refuted.epsilon) == (Status.REFUTED, 5.0)
     assert "training set" in refuted.reason
-    with pytest.raises(PrivacyError, match=r"data\.bounds = training.*privacy\.allow_unproved=true"):
+    with pytest.raises(PrivacyError, match=r"data\.bounds.*privacy\.allow_unproved"):
         build_statement(fleet(data=table, fidelity="paper"))
     with pytest.raises(PrivacyError, match="no ε"):
         build_statement(fleet(data=table, data__bounds="training"))

@@ -48,9 +48,9 @@ def test_an_unknown_key_is_refused_with_the_nearest(key: str, meant: str, tmp_pa
 
 
 def test_an_unrecognisable_key_is_refused_with_the_full_list() -> None:
-    with pytest.raises(UsageError, match="The known keys are agents, cycles"):
+    with pytest.raises(UsageError, match="agents, cycles"):
         from_assignments(["xyzzy=1"])
-    with pytest.raises(UsageError, match="use --set KEY=VALUE"):
+    with pytest.raises(UsageError, match="--set KEY=VALUE"):
         from_assignments(["agents"])
 
 
@@ -80,12 +80,12 @@ def test_an_impossible_value_is_refused_by_its_key(assignment: str, problem: str
 
 
 def test_a_budget_can_be_halved_a_limited_number_of_times() -> None:
-    with pytest.raises(ConfigError, match=r"learner\.visits: halving must have at most 500 visits"):
+    with pytest.raises(ConfigError, match=r"learner\.visits.*500 visits"):
         parse_and_build("learner=gradient-walk", "learner.budget=halving", "learner.visits=501")
 
 
 def test_a_walk_does_not_support_ridge() -> None:
-    with pytest.raises(ConfigError, match="models pegasos and logistic"):
+    with pytest.raises(ConfigError, match=r"pegasos.*logistic"):
         parse_and_build("learner=gradient-walk", "learner.model=ridge")
 
 
@@ -111,7 +111,7 @@ def test_an_invalid_file_is_refused(tmp_path: Path) -> None:
     for name, problem in (("none", "cannot be read"), ("broken", "not valid TOML"), ("binary", "not UTF-8")):
         with pytest.raises(ConfigError, match=problem):
             load_experiment(str(tmp_path / f"{name}.toml"))
-    with pytest.raises(UsageError, match="no such experiment; did you mean golf\\? Specify a file that ends"):
+    with pytest.raises(UsageError, match=r"golf\?"):
         load_experiment("gulf")
 
 

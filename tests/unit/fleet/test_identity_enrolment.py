@@ -27,7 +27,7 @@ def test_valid_fleet_names(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a_b", "a" * 41, "a\n", "é", "a/b"])
 def test_invalid_fleet_names_write_nothing(name: str, tmp_path: Path) -> None:
-    with pytest.raises(IdentityError, match="is not a valid fleet name"):
+    with pytest.raises(IdentityError, match="fleet name"):
         create_fleet(tmp_path / "f", name)
     assert not (tmp_path / "f").exists()
 
@@ -107,7 +107,7 @@ def test_a_directory_open_to_others_is_refused(fleet: Fleet, tmp_path: Path) -> 
 
 def test_a_directory_that_cannot_be_created_is_explained(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(IdentityError, match="cannot be created"):
+    with pytest.raises(IdentityError, match="created"):
         enrol(fleet, tmp_path / "file")
 
 
@@ -116,7 +116,7 @@ def test_a_fleet_opens_only_if_complete(tmp_path: Path) -> None:
     create_fleet(one, "one")
     create_fleet(two, "two")
     (one / "ca.pem").write_bytes((two / "ca.pem").read_bytes())
-    with pytest.raises(IdentityError, match="does not belong to"):
+    with pytest.raises(IdentityError, match="belong"):
         open_fleet(one)
     (two / "ca.key").chmod(0o640)
     with pytest.raises(IdentityError, match="chmod 600"):
@@ -129,6 +129,6 @@ def test_a_fleet_opens_only_if_complete(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_explained(fleet: Fleet, device_directory: Path) -> None:
     (device_directory / ".tls.key.new").mkdir(parents=True)
     device_directory.chmod(0o700)
-    with pytest.raises(IdentityError, match=r"tls\.key cannot be written"):
+    with pytest.raises(IdentityError, match=r"tls\.key"):
         enrol(fleet, device_directory)
     assert not (device_directory / "tls.key").exists()

@@ -57,7 +57,7 @@ def test_a_token_survives_typing_variations(address: str) -> None:
 )
 def test_incomplete_tokens_are_refused(change: object) -> None:
     text = change(str(Token.create("a:1", b"c")))  # type: ignore[operator]
-    with pytest.raises(IdentityError, match="the token is incomplete"):
+    with pytest.raises(IdentityError, match=r"token.*incomplete"):
         Token.decode(text)
 
 
@@ -68,7 +68,7 @@ def test_a_bundle_is_read_as_written_until_it_is_used(bundle: Bundle, tmp_path: 
     assert repeated == bundle
     assert repeated.keys.node_id == bundle.id
     assert "PRIVATE" not in repr(repeated)
-    with pytest.raises(IdentityError, match="will not be overwritten"):
+    with pytest.raises(IdentityError, match="overwritten"):
         write_bundle(path, bundle)
     void_bundle(path, bundle)
     with pytest.raises(IdentityError, match=f"has already been used by device {bundle.id}"):
@@ -81,7 +81,7 @@ def test_a_corrupt_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
     full = msgspec.json.encode(bundle)
     for content in (b"", b"{}", full[:-1], full.replace(b"bundle/1", b"bundle/2"), b"[" * 10, b" " * 2**17):
         path.write_bytes(content)
-        with pytest.raises(IdentityError, match="is incomplete or not a bundle"):
+        with pytest.raises(IdentityError, match=r"incomplete.*bundle"):
             read_bundle(path)
     with pytest.raises(IdentityError, match="is missing"):
         read_bundle(tmp_path / "none")
@@ -89,7 +89,7 @@ def test_a_corrupt_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
 
 def test_a_bundle_that_cannot_be_marked_states_the_remedy(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / ".b.new").mkdir()
-    with pytest.raises(IdentityError, match="must be in a writable directory, where it can be marked as used"):
+    with pytest.raises(IdentityError, match=r"writable.*directory"):
         void_bundle(tmp_path / "b", bundle)
 
 
@@ -101,5 +101,5 @@ def test_seeds_are_stored_in_the_state_directory(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="corrupt"):
         read_seeds(tmp_path)
     write_seeds(tmp_path, Seeds(tuple(Seed("a" * 32, ("a:1",)) for _ in range(MAX_SEEDS + 1))))
-    with pytest.raises(IdentityError, match="the limit is 64"):
+    with pytest.raises(IdentityError, match=r"limit.*\b64\b"):
         read_seeds(tmp_path)

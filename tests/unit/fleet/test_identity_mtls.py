@@ -86,9 +86,9 @@ def test_a_server_refuses_strangers(
 @pytest.mark.parametrize(
     "who,explanation",
     [
-        ("stranger", "unable to get local issuer certificate"),
-        ("expired", "certificate has expired"),
-        ("early", "certificate is not yet valid"),
+        ("stranger", "issuer"),
+        ("expired", "expired"),
+        ("early", "yet valid"),
         ("another", WRONG_NAME),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_namesake_fleet_s_certificate_is_refused(
     stranger = enrol(namesake, tmp_path / "stranger")
     (device_directory / "ca.pem").write_bytes(stranger.ca_pem)
     _assert_refused(device_directory, "tls.pem", "was not issued by fleet 'lorawan-7'")
-    with pytest.raises(IdentityError, match="was not issued by"):
+    with pytest.raises(IdentityError, match=r"issued.*by"):
         verify_peer_certificate(stranger.tls_cert_pem, device)
 
 
@@ -122,16 +122,16 @@ def test_certificates_are_valid_from_their_first_second_to_their_last(device: Id
     begin = x509.load_pem_x509_certificate(device.tls_cert_pem).not_valid_before_utc
     tick = timedelta(microseconds=1)
     assert load(device_directory, begin).node_id == load(device_directory, device.not_after).node_id == device.node_id
-    with pytest.raises(IdentityError, match=r"tls\.pem is not valid before .*; set this device's clock"):
+    with pytest.raises(IdentityError, match=r"tls\.pem.*clock"):
         load(device_directory, begin - tick)
-    with pytest.raises(IdentityError, match=r"tls\.pem expired on .*; renew it with `sottovoce fleet renew`"):
+    with pytest.raises(IdentityError, match=r"tls\.pem.*sottovoce fleet renew"):
         load(device_directory, device.not_after + tick)
 
 
 def test_an_expired_fleet_invalidates_its_devices(fleet: Fleet, device_directory: Path) -> None:
     end = fleet.certificate.not_valid_after_utc
     enrol(fleet, device_directory, validity=Validity(datetime.now(UTC), end + timedelta(days=9)))
-    with pytest.raises(IdentityError, match="the certificate of fleet 'lorawan-7' expired"):
+    with pytest.raises(IdentityError, match=r"'lorawan-7'.*expired"):
         load(device_directory, end + timedelta(days=1))
 
 
@@ -147,7 +147,7 @@ def test_peers_are_distinguished_by_their_certificates(
         with pytest.raises(IdentityError, match=explanation):
             verify_peer_certificate(other.tls_cert_pem, device)
     for nonsense in (b"", peer.tls_cert_pem[:99], device.ca_pem):
-        with pytest.raises(IdentityError, match="the peer's certificate"):
+        with pytest.raises(IdentityError, match=r"peer.*certificate"):
             verify_peer_certificate(nonsense, device)
 
 
@@ -188,16 +188,16 @@ def test_an_invalid_binding_is_refused(forge: Callable[..., bytes], device: Iden
     altered = [good[:index] + bytes([good[index] ^ 1]) + good[index + 1 :] for index in range(len(good))]
     of_another_tls_key = make_binding(key, generate_private_key(SECP256R1()).public_key())
     for binding in (None, b"", good[:-1], good + b"\0", of_another_tls_key, *altered):
-        with pytest.raises(IdentityError, match="does not bind its TLS key to a device key"):
+        with pytest.raises(IdentityError, match=r"TLS key.*device key"):
             attempt(binding)
 
     another = make_binding(Ed25519PrivateKey.generate(), tls_key.public_key())
-    with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):
+    with pytest.raises(IdentityError, match=r"identifies.*match"):
         attempt(another)
-    with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):
+    with pytest.raises(IdentityError, match=r"identifies.*match"):
         attempt(good, name="a" * 32)
     for wrong in (device_names("a" * 32, device.fleet), device_names(device.node_id, "another")):
-        with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):
+        with pytest.raises(IdentityError, match=r"identifies.*match"):
             attempt(good, names=wrong)
 
     for binding, explanation in ((None, "does not bind"), (good, None)):
@@ -212,5 +212,5 @@ def test_an_invalid_binding_is_refused(forge: Callable[..., bytes], device: Iden
 def test_an_ed25519_tls_certificate_is_refused(forge: Callable[..., bytes], device: Identity) -> None:
     names = device_names(device.node_id, device.fleet)
     certificate = forge(b"", device.node_id, names, Ed25519PrivateKey.generate().public_key())
-    with pytest.raises(IdentityError, match="does not bind"):
+    with pytest.raises(IdentityError, match="bind"):
         verify_peer_certificate(certificate, device)

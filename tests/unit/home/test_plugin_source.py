@@ -60,12 +60,12 @@ async def test_malformed_message_is_a_plugin_error(source: Callable[..., PluginS
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[object]:
         yield message
 
-    with pytest.raises(PluginError, match=r"meter source serial .* must yield \(topic, payload\) pairs"):
+    with pytest.raises(PluginError, match=r"serial.*\(topic, payload\)"):
         await source(messages).serve(lambda topic, payload: None)
 
 
 async def test_result_that_is_not_an_iterator_is_a_plugin_error(source: Callable[..., PluginSource]) -> None:
-    with pytest.raises(PluginError, match=r"meter source serial .*TypeError"):
+    with pytest.raises(PluginError, match=r"serial.*TypeError"):
         await source(lambda settings: [("topic", b"payload")]).serve(lambda topic, payload: None)
 
 
@@ -82,5 +82,5 @@ async def test_source_error_is_a_plugin_error_without_its_message(
 
 
 def test_unknown_source_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigError, match=r"feed\.source: no installed package provides a meter source named serial"):
+    with pytest.raises(ConfigError, match=r"feed\.source.*serial"):
         PluginSource("serial", {})

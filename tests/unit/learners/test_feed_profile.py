@@ -167,7 +167,7 @@ def test_other_shapes_and_learners_are_refused_with_a_remedy(tmp_path: Path) -> 
         "data": {"source": "feed:mqtt://h", "features": 10, "classes": 2, "expected_records": 1, "windows": [0, 9]},
         "learner": {"name": "average"},
     }
-    with pytest.raises(ConfigError, match=r"set features = 48, classes = 2 and transform = .none."):
+    with pytest.raises(ConfigError, match=r"features = 48, classes = 2.*transform = .none."):
         config_from_tables(tables, "test")
-    with pytest.raises(ConfigError, match="or average its days with learner average"):
+    with pytest.raises(ConfigError, match="learner average"):
         config_from_tables({**tables, "learner": {"name": "golf"}, "privacy": {"unit": "record"}}, "test")

@@ -344,7 +344,7 @@ def test_a_record_that_its_perturbation_cannot_produce_is_refused() -> None:
     before = hand.state
     for values in ([1, 2**53, 0], [7, ONE, 0], [-1, ONE, 0]):
         giant = replace(published("b"), values=np.array(values, dtype=np.int64))
-        with pytest.raises(MessageRefused, match="so it was fabricated"):
+        with pytest.raises(MessageRefused, match="fabricated"):
             hand.on(Received("a", replace(model(), records=(giant,))))
         assert hand.state is before
 
@@ -358,7 +358,7 @@ def test_a_record_noisy_enough_to_swamp_the_others_is_refused() -> None:
         if taken:
             hand.on(Received("a", replace(model(), records=(record,))))
         else:
-            with pytest.raises(MessageRefused, match="so much noisier"):
+            with pytest.raises(MessageRefused, match="noisier"):
                 hand.on(Received("a", replace(model(), records=(record,))))
     assert len(hand.state.shelf) == 1
 

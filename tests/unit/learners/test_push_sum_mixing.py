@@ -178,7 +178,7 @@ def test_a_mismatched_share_is_refused(numerator: list[int], held: list[int]) ->
 def test_invented_weight_is_refused_before_it_overflows() -> None:
     learner = push_sum("peer")
     before = PushSumState(np.zeros(1, dtype=np.int64), 2**62 - 5)
-    with pytest.raises(MessageRefused, match="overflow the weight") as exc_info:
+    with pytest.raises(MessageRefused, match="overflow") as exc_info:
         learner.on(before, Received("peer", PushSumShare(np.zeros(1, dtype=np.int64), 6)), 0.0)
     assert exc_info.value.reason == "range"
     after, _ = learner.on(before, Received("peer", PushSumShare(np.zeros(1, dtype=np.int64), 5)), 0.0)

@@ -62,8 +62,8 @@ def test_a_data_set_and_a_spec_are_accepted() -> None:
     "arguments, words",
     [
         ({"bounds": (6, -6)}, "bounds"),
-        ({"bounds": ([0, 1], 2)}, "one for each of the 4 features"),
-        ({"learner": []}, "at least one learner"),
+        ({"bounds": ([0, 1], 2)}, "4 features"),
+        ({"learner": []}, "learner"),
         ({"learner": "absent"}, "absent"),
         ({"settings": {"learner.absent": 1}}, "learner.absent"),
     ],

@@ -89,7 +89,7 @@ def test_an_exported_model_contains_no_backward_pass(name: str) -> None:
 
 
 def test_another_model_s_parameters_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"mnist-cnn has 28938 parameters, not 3"):
+    with pytest.raises(ConfigError, match=r"mnist-cnn.*\b28938\b.*\b3\b"):
         build_forward(stock("mnist-cnn"), np.zeros(3))
 
 

@@ -243,7 +243,7 @@ async def test_only_the_owner_may_open_the_socket_which_is_removed_afterwards(tm
 def test_no_agent_answers(tmp_path: Path, left: str | None) -> None:
     if left is not None:
         (tmp_path / "agent.sock").write_text(left)
-    with pytest.raises(NetworkError, match="no agent answers there; start it with"):
+    with pytest.raises(NetworkError, match="answers"):
         ask(tmp_path, "status")
 
 

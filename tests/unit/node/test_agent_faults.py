@@ -150,7 +150,7 @@ def test_the_agent_is_reassembled_until_the_fault_has_passed(lives: Callable[...
 
 def test_a_fault_that_needs_a_person_ends_the_agent(lives: Callable[..., list[float]], tmp_path: Path) -> None:
     lives(LedgerUnwritable("no room"), LedgerError("it is damaged"))
-    with pytest.raises(LedgerError, match="it is damaged"):
+    with pytest.raises(LedgerError, match="damaged"):
         endurance.run(config(tmp_path, 0.05))
 
 

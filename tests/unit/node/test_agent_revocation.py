@@ -169,7 +169,7 @@ async def test_a_device_that_finds_itself_in_a_list_reports_it(line: list[Node],
         RevocationGossip(
             trust=isolated.trust, state=isolated.state, messenger=isolated.revocations._messenger, period=1.0
         )
-    with pytest.raises(MessageRefused, match="has been revoked") as exc_info:
+    with pytest.raises(MessageRefused, match="revoked") as exc_info:
         await one.revocations.receive(isolated.id, encode_revocations(Revocations(0, None)))
     assert exc_info.value.reason == "revoked", "it already has the list"
 
@@ -195,5 +195,5 @@ def test_each_list_contains_all_earlier_revocations(fleet: Fleet, tmp_path: Path
     assert (second.version, second.node_ids) == (2, tuple(sorted((one.id, two.id))))
     second.verify(fleet.authority)
     (tmp_path / "authority" / "revoked").write_bytes(b"x")
-    with pytest.raises(IdentityError, match="is not a valid revocation list"):
+    with pytest.raises(IdentityError, match="revocation"):
         make_list(fleet, tmp_path, one)

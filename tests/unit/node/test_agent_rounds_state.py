@@ -47,7 +47,7 @@ def test_another_model_s_state_is_refused(tmp_path: Path) -> None:
     store.commit(make_state(0), [], [], None)
     store.close()
     other = open_store(tmp_path, 4)
-    with pytest.raises(DataError, match="model has 3 parameters"):
+    with pytest.raises(DataError, match="3 parameters"):
         other.load()
     other.close()
 
@@ -56,5 +56,5 @@ def test_a_corrupt_state_is_refused() -> None:
     raw = RoundsCodec(learner()).encode(make_state(0))
     broken = replace(make_state(0), work=replace(make_state(0).work, direction=np.array([1.0, np.inf, 0.0])))
     assert RoundsCodec(learner()).decode(raw).work.round == 5
-    with pytest.raises(ValueError, match="a NaN or an infinity"):
+    with pytest.raises(ValueError, match="NaN"):
         RoundsCodec(learner()).decode(RoundsCodec(learner()).encode(broken))

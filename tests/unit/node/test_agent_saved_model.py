@@ -74,18 +74,18 @@ def test_reading_the_model_changes_nothing(device: Device) -> None:
 def test_a_corrupt_missing_or_foreign_state_is_named(device: Device, tmp_path: Path) -> None:
     stopped_config(device)
     other = load(device.configure(learner={"model": "mlp"}).config)
-    with pytest.raises(DataError, match=r"cannot read .*state\.db .*specify this agent's own configuration"):
+    with pytest.raises(DataError, match=r"state\.db.*configuration"):
         load_saved_model(other)
     config = stopped_config(device)
     with closing(sqlite3.connect(device.state / "state.db")) as connection, connection:
         connection.execute("UPDATE learner SET state = ?", (b"\xff\xff",))
-    with pytest.raises(DataError, match=r"cannot read .*state\.db"):
+    with pytest.raises(DataError, match=r"state\.db"):
         load_saved_model(config)
     (device.state / "state.db").write_bytes(b"no database" * 100)
-    with pytest.raises(DataError, match=r"cannot read .*state\.db"):
+    with pytest.raises(DataError, match=r"state\.db"):
         load_saved_model(config)
     (device.state / "state.db").unlink()
-    with pytest.raises(DataError, match="does not have a model yet"):
+    with pytest.raises(DataError, match="sottovoce agent run"):
         load_saved_model(config)
 
 
@@ -99,5 +99,5 @@ def test_an_unreadable_disk_is_not_mistaken_for_another_configuration(
 
     config = stopped_config(device)
     monkeypatch.setattr(sqlite3, "connect", refuse_connection)
-    with pytest.raises(DataError, match=r"cannot read .*state\.db .*make sure that the disk is writable"):
+    with pytest.raises(DataError, match=r"state\.db.*disk"):
         load_saved_model(config)

@@ -70,7 +70,7 @@ def test_a_failed_commit_changes_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.commit(make_state(), [Outgoing("a", 1, b"first")], [], None)
     before = get_comparable_fields(store.load())
-    with pytest.raises(DataError, match=r"cannot write .*state\.db .*free up disk space and start the agent again"):
+    with pytest.raises(DataError, match=r"state\.db.*disk"):
         store.commit(
             make_state(9), [Outgoing("b", 1, b"x"), Outgoing("a", 2, b"second")], [], ("b", NewestMessage(1, 1))
         )
@@ -149,7 +149,7 @@ def test_a_corrupt_state_stops_the_agent_and_is_never_replaced(tmp_path: Path, k
     path = tmp_path / "state.db"
     corrupt_database(path, kind)
     remaining = path.read_bytes()
-    with pytest.raises(DataError, match=r"Move state\.db, state\.db-wal and state\.db-shm aside"):
+    with pytest.raises(DataError, match=r"state\.db, state\.db-wal and state\.db-shm"):
         _load_state(tmp_path)
     assert path.read_bytes() == remaining
 
@@ -167,9 +167,7 @@ def test_another_model_s_state_is_reported(tmp_path: Path) -> None:
     state = replace(make_state(), numerator=np.zeros(4, dtype=np.int64))
     store.commit(state, [], [], None)
     store.close()
-    with pytest.raises(
-        DataError, match=r"the saved model has 4 parameters, but the configured model has 3; restore the"
-    ):
+    with pytest.raises(DataError, match=r"4 parameters.*\b3\b"):
         _load_state(tmp_path)
 
 
@@ -177,7 +175,7 @@ def test_another_model_s_state_is_reported(tmp_path: Path) -> None:
 def test_a_corrupt_counter_stops_the_agent_until_it_is_removed(tmp_path: Path, text: str) -> None:
     open_store(tmp_path).close()
     (tmp_path / "incarnation").write_text(text)
-    with pytest.raises(DataError, match=r"incarnation is corrupt; delete it and start the agent again"):
+    with pytest.raises(DataError, match="incarnation"):
         open_store(tmp_path)
     (tmp_path / "incarnation").unlink()
     open_store(tmp_path).close()

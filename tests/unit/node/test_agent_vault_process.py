@@ -15,7 +15,7 @@ def test_a_user_has_a_name_or_a_number() -> None:
     assert vault_process._find_user_id(None) == os.getuid()
     assert vault_process._find_user_id("4711") == 4711
     assert vault_process._find_user_id("root") == 0
-    with pytest.raises(ConfigError, match="there is no user `nobody-here`"):
+    with pytest.raises(ConfigError, match="`nobody-here`"):
         vault_process._find_user_id("nobody-here")
 
 
@@ -55,5 +55,5 @@ def test_a_kernel_refusal_stops_the_vault(monkeypatch: pytest.MonkeyPatch) -> No
     refusing = SimpleNamespace(prctl=lambda *_: -1)
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: refusing)
     for act in (confinement.hide_memory, confinement.forbid_network):
-        with pytest.raises(ConfigError, match="does not allow the vault's process to confine itself"):
+        with pytest.raises(ConfigError, match="confine"):
             act()

@@ -63,7 +63,7 @@ def test_another_model_s_state_is_reported(tmp_path: Path, held: bool) -> None:
     walks = (Walk(np.zeros((2, 4)), 0),) if held else ()
     parameters = state.parameters if held else np.zeros((2, 4))
     store.commit(replace(state, parameters=parameters, walks=walks), [], [], None)
-    with pytest.raises(DataError, match="model has 8 parameters, but the configured model has 6"):
+    with pytest.raises(DataError, match=r"8 parameters.*\b6\b"):
         store.load()
     store.close()
 
@@ -71,6 +71,6 @@ def test_another_model_s_state_is_reported(tmp_path: Path, held: bool) -> None:
 def test_a_non_finite_model_counts_as_corrupt(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.commit(replace(make_state(), walks=(Walk(np.full((2, 3), np.nan), 0),)), [], [], None)
-    with pytest.raises(DataError, match="the agent's state is corrupt"):
+    with pytest.raises(DataError, match="corrupt"):
         store.load()
     store.close()

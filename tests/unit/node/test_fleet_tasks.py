@@ -103,7 +103,7 @@ async def test_a_task_spreads_and_is_activated(fleet: Fleet, nodes: list[Node], 
 async def test_unsigned_documents_are_refused_and_not_stored(nodes: list[Node], tmp_path: Path) -> None:
     stranger = create_fleet(tmp_path / "other", "street")
     forged = propose(tmp_path / "other", stranger, {"learner": {"name": "clipd2p"}}, {})
-    with pytest.raises(MessageRefused, match="not signed by fleet"):
+    with pytest.raises(MessageRefused, match=r"signed.*fleet"):
         await nodes[0].part.receive("b", task_message(forged))
     assert nodes[0].part.newest_task is None
     assert not (nodes[0].state / "task").exists()
@@ -162,7 +162,7 @@ async def test_a_corrupt_file_is_reported_and_peers_send_the_task_again(
     fleet: Fleet, nodes: list[Node], tmp_path: Path
 ) -> None:
     (nodes[0].state / "task").write_bytes(b"half of one")
-    with pytest.raises(IdentityError, match="not a task"):
+    with pytest.raises(IdentityError, match=r"not.*task"):
         read_task(b"half of one", "it")
     task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
     await nodes[0].part.receive("b", task_message(task))

@@ -190,7 +190,7 @@ async def test_a_restored_copy_is_detected_whatever_it_has_done_since(fleet: Fle
 
 async def test_a_device_s_own_book_detects_a_restored_ledger(fleet: Fleet) -> None:
     fleet.start(Past(57), book="own")
-    with pytest.raises(LedgerError, match=r"this device's heads\.db knows of charge 57"):
+    with pytest.raises(LedgerError, match=r"heads\.db.*\b57\b"):
         fleet.start(Past(41), book="own")
     fleet.start(Past(57), book="own")
 
@@ -213,7 +213,7 @@ async def test_two_running_copies_that_release_nothing_learn_of_each_other(fleet
     await fleet.send_head(clone)
     await fleet.send_head(original)  # the message might have been late
     await fleet.send_head(clone)
-    with pytest.raises(LedgerError, match="receives messages from both copies in turn"):
+    with pytest.raises(LedgerError, match="copies"):
         await fleet.send_head(original)
 
 
@@ -272,7 +272,7 @@ async def test_a_forged_head_is_refused_and_has_no_effect(
 async def test_no_device_can_send_another_s_head(fleet: Fleet, identities: list[Identity]) -> None:
     device, speaker = fleet.start(Past()), identities[1].node_id
     for told in (make_head(identities[2], 1), None):
-        with pytest.raises(MessageRefused, match="sent a ledger head that is not its own"):
+        with pytest.raises(MessageRefused, match="ledger head"):
             await device.receive(speaker, encode_heads(Heads(told, None)))
 
 

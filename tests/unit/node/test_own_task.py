@@ -72,9 +72,9 @@ def test_below_a_ceiling_steps_are_a_device_s_own_setting() -> None:
     most = ("task", "steps", 100)
     few, many = build_task(config(most, ("learner", "steps", 5))), build_task(config(most, ("learner", "steps", 100)))
     assert few.digest == many.digest
-    with pytest.raises(ConfigError, match=r"learner\.steps: the task allows at most 100"):
+    with pytest.raises(ConfigError, match=r"learner\.steps.*\b100\b"):
         config(most, ("learner", "steps", 101))
-    with pytest.raises(ConfigError, match=r"privacy\.epsilon: the task allows at most 1"):
+    with pytest.raises(ConfigError, match=r"privacy\.epsilon.*\b1\b"):
         config(("task", "epsilon", 1.0))
     for name in ("golf", "dp-cga", "without-replacement"):
         with pytest.raises(ConfigError, match=rf"task\.steps: all devices with learner {name} take the same steps"):
@@ -92,9 +92,9 @@ def test_explicit_defaults_and_omitted_keys_are_equal() -> None:
 
 
 def test_names_cover_all_columns_or_none() -> None:
-    with pytest.raises(ConfigError, match=r"data.columns: lists 2 names instead of 4"):
+    with pytest.raises(ConfigError, match=r"data\.columns.*\b2\b.*\b4\b"):
         config(("data", "columns", ["a", "b"]))
-    with pytest.raises(ConfigError, match=r"data.labels: lists 4 names instead of 3"):
+    with pytest.raises(ConfigError, match=r"data\.labels.*\b4\b.*\b3\b"):
         config(("data", "labels", ["a", "b", "c", "d"]))
 
 

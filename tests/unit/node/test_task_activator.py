@@ -107,7 +107,7 @@ def test_an_older_or_equal_epoch_is_refused(bench: Bench, epoch: int) -> None:
 
 
 def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
-    with pytest.raises(TaskRefused, match="has not begun"):
+    with pytest.raises(TaskRefused, match="begun"):
         bench.activate(bench.sign_task(begins=int(NOW) + 3600))
     with pytest.raises(TaskRefused, match="has ended"):
         bench.activate(bench.sign_task(ends=int(NOW)))
@@ -125,18 +125,18 @@ def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
     [
         (
             'approve = "auto"\nalgorithms = ["average"]',
-            "allows only these values of algorithms: average; this task's is clipd2p",
+            r"algorithms: average.*clipd2p",
         ),
-        ('approve = "auto"\nunits = ["device"]', "allows only these values of units: device; this task's is record"),
+        ('approve = "auto"\nunits = ["device"]', r"units: device.*record"),
         (
             'approve = "auto"\npurposes = ["research"]',
-            "allows only these values of purposes: research; this task's is not specified",
+            "purposes: research",
         ),
-        ('approve = "auto"\npurposes = []', "allows only these values of purposes: none"),
-        ('approve = "ask"', "awaits the owner's approval: sottovoce agent task approve 1"),
-        ('aprove = "ask"', "unknown field `aprove`"),
-        ("", "missing required field `approve`"),
-        ('approve = "auto"\nepsilon = 0', "Expected `float` > 0"),
+        ('approve = "auto"\npurposes = []', "purposes: none"),
+        ('approve = "ask"', "sottovoce agent task approve 1"),
+        ('aprove = "ask"', "`aprove`"),
+        ("", "`approve`"),
+        ('approve = "auto"\nepsilon = 0', "`float` > 0"),
         ("approve = ", "Invalid value"),
     ],
 )
@@ -165,10 +165,10 @@ def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "ask"')
     task, other = bench.sign_task(), bench.sign_task(purpose="another")
     save_consent(tmp_path, other, "approved")
-    with pytest.raises(TaskRefused, match="awaits the owner's approval"):
+    with pytest.raises(TaskRefused, match="approval"):
         bench.activate(task)
     save_consent(tmp_path, task, "refused")
-    with pytest.raises(TaskRefused, match="the owner has refused the task"):
+    with pytest.raises(TaskRefused, match=r"owner.*refused"):
         bench.activate(task)
     save_consent(tmp_path, task, "approved")
     bench.activate(task)
@@ -178,7 +178,7 @@ def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     assert "has refused, or withdrawn from," in vault.answer(query()).explanation, (
         "refusing the next task does not approve this one"
     )
-    with pytest.raises(TaskRefused, match="a withdrawal is permanent"):
+    with pytest.raises(TaskRefused, match="withdrawal"):
         save_consent(tmp_path, task, "approved")
 
 
@@ -193,24 +193,24 @@ def test_activation_does_not_depend_on_any_record(bench: Bench, monkeypatch: pyt
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"data": {**DATA, "features": 65}}, "data.features: the task specifies 65, but this device declares 64"),
-        ({"data": {**DATA, "classes": 9}}, "data.classes: the task specifies 9, but this device declares 10"),
-        ({"learner": {"name": "golf"}}, "joined with --neighbouring replace-one"),
+        ({"data": {**DATA, "features": 65}}, r"data\.features.*\b65\b.*\b64\b"),
+        ({"data": {**DATA, "classes": 9}}, r"data\.classes.*\b9\b.*\b10\b"),
+        ({"learner": {"name": "golf"}}, "--neighbouring replace-one"),
         ({"learner": {"name": ["x"]}}, "learner.name"),
-        ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: must be a number"),
-        ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "nested too deeply"),
-        ({"data": {**DATA, "source": "npz:/etc/shadow"}}, "data.source: set on each device"),
-        ({"data": {**DATA, "public": "digits"}}, "data.public: set on each device"),
-        ({"data": {**DATA, "ranges": "training"}}, "data.ranges: set on each device"),
-        ({"privacy": {"allow_unproved": True}}, "privacy.allow_unproved: set on each device"),
-        ({"privacy": {"delta": 0.5}}, "privacy.delta: set on each device"),
-        ({"privacy": {"epsilon_per": "round"}}, "privacy.epsilon_per: set on each device"),
-        ({"learner": {"name": "clipd2p", "threads": 2}}, "learner.threads: set on each device"),
-        ({"learner": {"name": "clipd2p", "model": "/etc/x.onnx"}}, "without a directory"),
+        ({"privacy": {"epsilon": "0.5"}}, r"privacy\.epsilon.*number"),
+        ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "nested"),
+        ({"data": {**DATA, "source": "npz:/etc/shadow"}}, r"data\.source"),
+        ({"data": {**DATA, "public": "digits"}}, r"data\.public"),
+        ({"data": {**DATA, "ranges": "training"}}, r"data\.ranges"),
+        ({"privacy": {"allow_unproved": True}}, r"privacy\.allow_unproved"),
+        ({"privacy": {"delta": 0.5}}, r"privacy\.delta"),
+        ({"privacy": {"epsilon_per": "round"}}, r"privacy\.epsilon_per"),
+        ({"learner": {"name": "clipd2p", "threads": 2}}, r"learner\.threads"),
+        ({"learner": {"name": "clipd2p", "model": "/etc/x.onnx"}}, "directory"),
         ({"learner": {"name": "clipd2p", "model": "x.onnx"}}, "vault.graph_directory: missing"),
         ({"learner": {"name": "no-such"}}, "unknown learner"),
-        ({"vault": {"tasks": "any"}}, "a task may contain only the tables"),
-        ({"agent": {"state": "/"}}, "a task may contain only the tables"),
+        ({"vault": {"tasks": "any"}}, "tables"),
+        ({"agent": {"state": "/"}}, "tables"),
         ({"privacy": {"unit": "window"}}, "windows"),
         ({"learner": {"name": "clipd2p", "steps": 10**6}, "privacy": {"epsilon": 1e-9}}, "."),
     ],
@@ -225,7 +225,7 @@ def test_an_impossible_task_changes_nothing(bench: Bench, changes: dict[str, Any
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[" * 10_000, b"x" * 40_000, b'{"epoch":1}', "é".encode("latin-1")])
 def test_an_invalid_document_is_refused(bench: Bench, raw: bytes) -> None:
     authority = bench.fleet.authority
-    with pytest.raises(SottovoceError, match="not a task"):
+    with pytest.raises(SottovoceError, match=r"not.*task"):
         TaskActivator(bench.config, bench.ledger, bench.directory, lambda: authority)(raw)
 
 
@@ -262,7 +262,7 @@ def test_no_caller_can_open_a_budget_period(fleet: Fleet, tmp_path: Path) -> Non
     bench.activate(bench.sign_task(1, YEARLY))
     assert spend_budget(bench.vault()) == "the privacy budget is spent"
     forged = structs.replace(bench.sign_task(2, YEARLY), period=1)
-    with pytest.raises(TaskRefused, match="not signed by fleet"):
+    with pytest.raises(TaskRefused, match=r"signed.*fleet"):
         bench.activate(forged)
     for days in (400, -800, 400):
         bench.now += days * 86_400

@@ -107,7 +107,7 @@ async def test_witnesses_detect_a_restored_copy(fleet: Fleet, charges: int) -> N
     await fleet.live(device, past, charges)
     image = replace(past)
     await fleet.live(device, past, 40 - charges)
-    with pytest.raises(LedgerError, match="older than the one this device has already reported"):
+    with pytest.raises(LedgerError, match="older"):
         await fleet.start(image).wait_for_permission()
 
 

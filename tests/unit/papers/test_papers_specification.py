@@ -78,5 +78,5 @@ def test_every_figure_and_table_in_the_four_papers_exists() -> None:
 def test_a_paper_s_name_selects_all_its_figures_and_an_unknown_name_none() -> None:
     assert expand_names(["jin-2023", "jin-2023/table-1"]) == experiments("jin-2023")
     assert expand_names([]) == experiments()
-    with pytest.raises(UsageError, match=r"no figure, table or paper named jin-2022\. Did you mean jin-2023"):
+    with pytest.raises(UsageError, match=r"jin-2022.*jin-2023"):
         expand_names(["jin-2022"])

@@ -167,9 +167,9 @@ def test_the_label_takes_a_third_of_epsilon_up_to_four() -> None:
     [
         ("laplace", 0, 2, 1.0, "data.features"),
         ("laplace", 3, 1, 1.0, "data.classes"),
-        ("gauss", 3, 2, 1.0, "use one of laplace-copies"),
-        ("exact", 3, 2, 1.0, "cannot be used with ε = 1"),
-        ("privunit", 3, 2, None, "cannot be used with ε = none"),
+        ("gauss", 3, 2, 1.0, "laplace-copies"),
+        ("exact", 3, 2, 1.0, "ε = 1"),
+        ("privunit", 3, 2, None, "ε = none"),
         ("privunit", 3, 2, 0.0, "privacy.epsilon"),
         ("privunit", 3, 2, -1.0, "privacy.epsilon"),
         ("privunit", 3, 2, math.nan, "privacy.epsilon"),

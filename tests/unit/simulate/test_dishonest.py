@@ -88,15 +88,13 @@ def test_the_report_states_which_agents_were_measured() -> None:
 
 
 def test_unsupported_attacks_are_reported() -> None:
-    with pytest.raises(
-        UsageError, match=r"applies only to contributions and pairs; add --set learner\.mixing=contributions"
-    ):
+    with pytest.raises(UsageError, match=r"--set learner\.mixing=contributions"):
         accuracy("push-sum", "dishonest=0.25@close")
-    with pytest.raises(UsageError, match="only simulated devices can be dishonest: use --transport memory"):
+    with pytest.raises(UsageError, match="--transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")
-    with pytest.raises(UsageError, match=r"makes no agent, or every agent, dishonest"):
+    with pytest.raises(UsageError, match=r"agent.*dishonest"):
         options("contributions", "dishonest=0.01@zero")
-    with pytest.raises(UsageError, match="the lie must be one of silent, flip"):
+    with pytest.raises(UsageError, match="silent, flip"):
         Faults.parse(["dishonest=0.5@lying"])
 
 
@@ -107,7 +105,7 @@ def test_slow_vault_only_reduces_number_of_steps(mixing: str) -> None:
     )
     assert 0 < slow["privacy"]["releases"] <= usual["privacy"]["releases"], "push-sum waits, others keep mixing"
     assert slow["final"]["accuracy_mean"] > 0.3
-    with pytest.raises(UsageError, match="vault delays can only be simulated: use --transport memory"):
+    with pytest.raises(UsageError, match="--transport memory"):
         options(mixing, "vault=2s", transport="grpc")
 
 

@@ -100,13 +100,13 @@ def test_certificates_expire_are_renewed_and_are_checked_by_each_agent_s_own_clo
     other.provenance.admit(statement)
     other.witness.verify(statement)
     days[0] = 7.0
-    with pytest.raises(MessageRefused, match="is not currently valid"):
+    with pytest.raises(MessageRefused, match=r"not.*valid"):
         other.provenance.admit(statement)
     other.provenance.verify(statement)
     one.renew()
     other.provenance.admit(sign_statement(one))
     other.clock_error_days = 40.0
-    with pytest.raises(MessageRefused, match="is not currently valid"):
+    with pytest.raises(MessageRefused, match=r"not.*valid"):
         other.witness.verify(sign_statement(one))
     other.clock_error_days = 0.0
     other.revoked_ids.add(one.node)

@@ -54,9 +54,9 @@ def test_a_fleet_ends_with_the_model_for_all_records() -> None:
 @pytest.mark.parametrize(
     "beside, words",
     [
-        ({"learner.model": "pegasos"}, "only with golf's ridge"),
-        ({"fidelity": "paper"}, "only with golf's ridge"),
-        ({"faults.drop": 0.1}, "if faults are set"),
+        ({"learner.model": "pegasos"}, r"golf.*ridge"),
+        ({"fidelity": "paper"}, r"golf.*ridge"),
+        ({"faults.drop": 0.1}, "faults"),
     ],
 )
 def test_models_that_cannot_be_mixed_as_sums_are_refused(beside: dict[str, object], words: str) -> None:

@@ -12,14 +12,12 @@ def test_values_are_toml_or_strings() -> None:
 
 @pytest.mark.parametrize("text", ["a", "a=", ""])
 def test_an_invalid_assignment_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(UsageError, match=r"use --set KEY=VALUE, for example --set learner\.clip=0\.5"):
+    with pytest.raises(UsageError, match=r"--set KEY=VALUE.*--set learner\.clip=0\.5"):
         parse_assignments([text], "learner.clip=0.5")
 
 
 def test_a_key_can_be_set_only_once_under_any_name() -> None:
-    with pytest.raises(
-        UsageError, match=r"--set epsilon=2: epsilon is already set to 1; remove one of the assignments"
-    ):
+    with pytest.raises(UsageError, match=r"--set epsilon=2: .*\b1\b"):
         parse_assignments(["epsilon=1", "epsilon=2"], "a=1")
-    with pytest.raises(UsageError, match=r"data\.source is already set to 'digits'"):
+    with pytest.raises(UsageError, match=r"data\.source.*'digits'"):
         parse_assignments(["data=digits", "data.source=iris"], "a=1", {"data": "data.source"})

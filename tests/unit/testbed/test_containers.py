@@ -73,7 +73,7 @@ def test_only_message_faults_are_supported() -> None:
     assert read_faults({}) == []
     assert read_faults({"SOTTOVOCE_FAULTS": " loss=0.3 delay=100ms "}) == ["loss=0.3", "delay=100ms"]
     for word in ("kill=0.5@cycle:3", "partition=0.5@cycle:1-2", "broker-kill=1s@cycle:2"):
-        with pytest.raises(UsageError, match="use the container engine"):
+        with pytest.raises(UsageError, match="engine"):
             read_faults({"SOTTOVOCE_FAULTS": f"loss=0.1 {word}"})
     with pytest.raises(UsageError, match="unknown fault"):
         read_faults({"SOTTOVOCE_FAULTS": "rain"})
@@ -115,7 +115,7 @@ def test_a_device_joins_once_and_learns_its_address_at_every_start(
     config = join_and_configure(slot, "10.0.0.7")
     assert (config.transport.listen, config.transport.announce) == ("0.0.0.0:7400", "10.0.0.7:7400")
     assert (slot.state / "identity").is_dir()
-    with pytest.raises(IdentityError, match="has already been used by device"):
+    with pytest.raises(IdentityError, match="used"):
         read_bundle(slot.bundle)
     assert join_and_configure(slot, "10.0.0.8").transport.announce == "10.0.0.8:7400"
     assert load(slot.config).agent.state == slot.state
@@ -136,7 +136,7 @@ def test_a_slot_belongs_to_one_container_permanently(tmp_path: Path) -> None:
     for index in result:
         index.directory.mkdir()
     assert [claim(result, owner).index for owner in ("one", "two", "one", "three", "two")] == [0, 1, 0, 2, 1]
-    with pytest.raises(IdentityError, match="all 3 places are taken"):
+    with pytest.raises(IdentityError, match="all 3"):
         claim(result, "four")
 
 
@@ -152,7 +152,7 @@ def test_a_fleet_with_a_missing_device_is_incomplete(
 ) -> None:
     prepare_slots(container_settings, shared_directory)
     join_and_configure(places(shared_directory / "places", 3)[0], "10.0.0.7")
-    with pytest.raises(NetworkError, match="no device joined at 001, 002"):
+    with pytest.raises(NetworkError, match="001, 002"):
         ContainerFleet(shared_directory / "places", 3, 0.0)
 
 
@@ -165,7 +165,7 @@ def test_a_container_that_does_not_answer_is_named(
         slot.faults.write_text("loss=0.3\n" if slot.index else "")
     fleet = ContainerFleet(shared_directory / "places", 3, 0.0)
     assert fleet.faults == {"loss=0.3": 2}
-    with pytest.raises(NetworkError, match="agent-000, agent-001, agent-002 did not answer"):
+    with pytest.raises(NetworkError, match="agent-000, agent-001, agent-002"):
         fleet.start(lambda ready, of: None)
 
 

@@ -49,11 +49,11 @@ def test_the_command_line_takes_precedence_over_the_task(tmp_path: Path) -> None
     result = make_plan(spec, settings={"data.partition": "iid", "privacy.unit": "window", "data.windows": [1, 2]})
     assert result.options.partition == "iid"
     assert result.family.terms.windows == (1, 2)  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match="regression, which golf does not support"):
+    with pytest.raises(ConfigError, match=r"regression.*golf"):
         make_plan(spec, learner="golf")
-    with pytest.raises(ConfigError, match="which mlp does not support; choose ridge"):
+    with pytest.raises(ConfigError, match=r"mlp.*ridge"):
         make_plan(spec, model="mlp")
-    with pytest.raises(ConfigError, match="centred-unit changes; choose none"):
+    with pytest.raises(ConfigError, match="centred-unit"):
         make_plan(spec, settings={"data.transform": "centred-unit"})
 
 

@@ -45,7 +45,7 @@ def test_short_and_long_names_are_the_same_key() -> None:
 def test_every_engine_has_the_same_fleet(engine: str) -> None:
     requested = build_run_spec({"engine": engine, "agents": 5, "seed": 3, "topology": "newscast"}, "x")
     if engine in ("vector", "events", "memory"):
-        with pytest.raises(UsageError, match="newscast samples peers over real sockets"):
+        with pytest.raises(UsageError, match="newscast"):
             requested.options()
         return
     assert (requested.options().agents, requested.options().seed, requested.options().transport) == (5, 3, engine)
@@ -94,7 +94,7 @@ def test_lists_are_sweeps_over_all_combinations() -> None:
     assert [(run["epsilon"], run["seed"]) for run in runs] == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
     assert all(run["faults"] == ["loss=0.1"] and run["data.bounds"] == [0, 1] for run in runs)
     assert combinations({"agents": 4}) == [{"agents": 4}]
-    with pytest.raises(UsageError, match="seed: the list to sweep over is empty"):
+    with pytest.raises(UsageError, match=r"seed: .*empty"):
         combinations({"seed": []})
 
 

@@ -39,16 +39,16 @@ def make_options(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"agents": 0}, "a fleet needs at least one agent"),
-        ({"cycles": 0}, "run at least one cycle"),
-        ({"period": 0.0}, "choose 0.001 to 3600 seconds"),
-        ({"period": math.nan}, "choose 0.001 to 3600 seconds"),
-        ({"seed": -1}, "choose 0 or more"),
-        ({"topology": "torus"}, "choose one of exponential, ring, star"),
-        ({"epsilon": 0.0}, "choose a positive number, or inf for no noise"),
-        ({"epsilon": math.nan}, "choose a positive number, or inf for no noise"),
-        ({"delta": 1.0}, "choose a number between 0 and 1"),
-        ({"delta": math.nan}, "choose a number between 0 and 1"),
+        ({"agents": 0}, r"fleet.*agent"),
+        ({"cycles": 0}, "cycle"),
+        ({"period": 0.0}, r"\b0\.001\b.*3600 seconds"),
+        ({"period": math.nan}, r"\b0\.001\b.*3600 seconds"),
+        ({"seed": -1}, "0 or more"),
+        ({"topology": "torus"}, "exponential, ring, star"),
+        ({"epsilon": 0.0}, "positive"),
+        ({"epsilon": math.nan}, "positive"),
+        ({"delta": 1.0}, r"\b0\b.*\b1\b"),
+        ({"delta": math.nan}, r"\b0\b.*\b1\b"),
     ],
 )
 def test_an_impossible_option_is_refused_with_a_hint(changes: dict[str, Any], words: str) -> None:
@@ -58,7 +58,7 @@ def test_an_impossible_option_is_refused_with_a_hint(changes: dict[str, Any], wo
 
 @pytest.mark.parametrize("value", [None, False, "no", "False", 0, 1, "true", [True]])
 def test_allow_unproved_requires_true(value: Any) -> None:
-    with pytest.raises(PrivacyError, match="adds no noise, so it cannot guarantee any ε"):
+    with pytest.raises(PrivacyError, match=r"noise.*ε"):
         options(learner="push-sum", settings={} if value is None else {"privacy.allow_unproved": value})
     allowed = options(learner="push-sum", settings={"privacy.allow_unproved": True})
     assert allowed.is_noiseless
@@ -68,17 +68,17 @@ def test_allow_unproved_requires_true(value: Any) -> None:
 @pytest.mark.parametrize(
     "assignment, words",
     [
-        ("learner.clip", "use --set KEY=VALUE, for example"),
-        ("learner.clip=", "use --set KEY=VALUE, for example"),
-        ("learner.cilp=1", "Did you mean `learner.clip`?"),
-        ("zzz=1", "Put a table name before the key: one of data, "),
-        ("learner.lr=1", "Did you mean `learner.step_size`?"),
-        ("learner.zzz=1", "Keys of `learner` are answers, "),
-        ("period=1", "use the option --period instead"),
-        ("data=digits", "use the option --data instead"),
+        ("learner.clip", "--set KEY=VALUE"),
+        ("learner.clip=", "--set KEY=VALUE"),
+        ("learner.cilp=1", "`learner.clip`"),
+        ("zzz=1", "table name"),
+        ("learner.lr=1", "`learner.step_size`"),
+        ("learner.zzz=1", "`learner`"),
+        ("period=1", "--period"),
+        ("data=digits", "--data"),
         ("agent.state=x", "unknown key"),
-        ("privacy.epsilon=1", "use the option --epsilon instead"),
-        ("transport.listen=h:1", "the testbed sets this key itself; omit it"),
+        ("privacy.epsilon=1", "--epsilon"),
+        ("transport.listen=h:1", "itself"),
     ],
 )
 def test_an_invalid_setting_is_refused_with_a_hint(assignment: str, words: str) -> None:
@@ -129,7 +129,7 @@ def test_the_command_line_becomes_a_configuration() -> None:
 
 @pytest.mark.parametrize("value", ["few", True, 1.5, -1])
 def test_the_number_of_steps_is_checked_like_any_other_key(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"--set: learner\.steps: Expected"):
+    with pytest.raises(ConfigError, match=r"--set.*learner\.steps"):
         make_options(settings={"learner.steps": value})
     assert make_options(settings={"learner.steps": 3}).learner.steps == 3
 

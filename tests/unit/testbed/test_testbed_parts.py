@@ -131,14 +131,14 @@ async def test_nothing_crosses_a_partition_in_either_direction_until_it_ends() -
     transport = FaultyTransport(inner, Faults(), 1, reach)
     other = Peer("q" * 32, "127.0.0.1:2", "q.fleet.internal")
     reach.unreachable_peers = frozenset([PEER.id])
-    with pytest.raises(DeliveryFailed, match=r"the message was cut off on purpose \(--fault partition\)"):
+    with pytest.raises(DeliveryFailed, match="--fault partition"):
         await transport.deliver(PEER, b"1", 1.0)
     answers.append(await transport.deliver(other, b"2", 1.0))
     reach.unreachable_peers = frozenset()
     answers.append(await transport.deliver(PEER, b"3", 1.0))
     assert inner.sent == [b"2", b"3"]
     inner.meanwhile = lambda: setattr(reach, "unreachable_peers", frozenset([PEER.id]))
-    with pytest.raises(DeliveryFailed, match="the answer was cut off"):
+    with pytest.raises(DeliveryFailed, match=r"answer.*cut"):
         await transport.deliver(PEER, b"4", 1.0)
     assert inner.sent == [b"2", b"3", b"4"]
     assert answers == [b"receipt"] * 2

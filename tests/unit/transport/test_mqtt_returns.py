@@ -52,7 +52,7 @@ async def test_requests_before_a_peer_s_reconnection_are_lost_soon_and_not_its_f
     delivery, _ = await send_and_wait(a, b, b"into the void")
     reconnect(b)
     a.introduce(b)
-    with pytest.raises(DeliveryFailed, match="the peer has reconnected") as exc_info:
+    with pytest.raises(DeliveryFailed, match="reconnected") as exc_info:
         await asyncio.wait_for(delivery, TIMEOUT)
     assert (exc_info.value.cause, exc_info.value.left) == ("unreachable", False)
 
@@ -75,6 +75,6 @@ async def test_requests_lost_with_the_own_connection_are_not_the_peer_s_fault(de
     a, b = [await device(name) for name in "ab"]
     delivery, _ = await send_and_wait(a, b, b"hello")
     a.box.on_loss()
-    with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as exc_info:
+    with pytest.raises(DeliveryFailed, match=r"connection.*lost") as exc_info:
         await delivery
     assert not exc_info.value.left

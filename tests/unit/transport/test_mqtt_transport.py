@@ -127,10 +127,10 @@ async def test_an_answer_counts_only_for_its_request_and_recipient(device: NewDe
 @pytest.mark.parametrize(
     "answer, cause, words",
     [
-        (MessageRefused("shape", "it has 3 numbers"), "refused", "refused the message: shape: it has 3 numbers"),
-        (IdentityError("it is revoked"), "refused", "certificate: it is revoked"),
+        (MessageRefused("shape", "it has 3 numbers"), "refused", r"shape: .*\b3\b"),
+        (IdentityError("it is revoked"), "refused", r"certificate: .*revoked"),
         (MessageRefused("x", "a\n" * 99_999), "refused", r"refused the message: x: (a ){200,250}a?$"),
-        (DataError("row 3 holds 17.5"), "other", "the receiving device failed: see that device's log"),
+        (DataError("row 3 holds 17.5"), "other", r"receiving.*log"),
     ],
 )
 async def test_a_recipient_reports_only_a_message_s_outcome(
@@ -159,7 +159,7 @@ async def test_a_departed_device_is_not_waited_for_until_it_sends_a_message(devi
     presence = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
     farewell = b.transport._presence.departure_announcement()  # the broker has it since the connection began
     a.receive_frame(presence, farewell)
-    with pytest.raises(DeliveryFailed, match="has left the broker") as exc_info:
+    with pytest.raises(DeliveryFailed, match=r"left.*broker") as exc_info:
         await a.transport.deliver(b.peer, b"there", 60)
     assert exc_info.value.cause == "unreachable"
     await exchange(b, a, b"but I am here")
@@ -180,7 +180,7 @@ async def test_a_device_believed_gone_is_tried_again_later(device: NewDevice) ->
     with pytest.raises(DeliveryFailed, match="no answer") as exc_info:
         await a.transport.deliver(b.peer, b"lost", 0.01)
     assert exc_info.value.cause == "timeout"
-    with pytest.raises(DeliveryFailed, match="has left the broker"):
+    with pytest.raises(DeliveryFailed, match=r"left.*broker"):
         await a.transport.deliver(b.peer, b"not sent", 60)
     assert len(await a.take_frames(1)) == 1
     known.gone_until = time.monotonic()
@@ -190,12 +190,12 @@ async def test_a_device_believed_gone_is_tried_again_later(device: NewDevice) ->
 
 async def test_an_absent_device_is_unreachable_and_a_silent_one_times_out(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
-    with pytest.raises(DeliveryFailed, match="not present on the broker") as exc_info:
+    with pytest.raises(DeliveryFailed, match=r"present.*broker") as exc_info:
         await a.transport.deliver(b.peer, b"there", 0.01)
     assert exc_info.value.cause == "unreachable"
     a.introduce(b)
     await exchange(a, b, b"there")
-    with pytest.raises(DeliveryFailed, match=r"no answer within 0\.01 s") as exc_info:
+    with pytest.raises(DeliveryFailed, match=r"0\.01 s") as exc_info:
         await a.transport.deliver(b.peer, b"there", 0.01)
     assert exc_info.value.cause == "timeout"
     ((_, frame),) = await a.take_frames(1)
@@ -211,14 +211,14 @@ async def test_a_lost_connection_ends_every_wait_and_leaves_nothing_behind(
     deliveries = [(await send_and_wait(a, b, b"%d" % i))[0] for i in range(3)]
     a.box.on_loss()
     for delivery in deliveries:
-        with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as exc_info:
+        with pytest.raises(DeliveryFailed, match=r"connection.*lost") as exc_info:
             await delivery
         assert exc_info.value.cause == "unreachable"
     a.box.failure = OSError("it broke")
-    with pytest.raises(DeliveryFailed, match="did not accept the message: it broke"):
+    with pytest.raises(DeliveryFailed, match=r"accept.*broke"):
         await a.transport.deliver(b.peer, b"there", 10)
     a.box.is_up = False
-    with pytest.raises(DeliveryFailed, match="no connection to the broker"):
+    with pytest.raises(DeliveryFailed, match=r"connection.*broker"):
         await a.transport.deliver(b.peer, b"there", 10)
     assert a.transport._exchanges._waiting == {}
     assert caplog.text == ""
@@ -278,7 +278,7 @@ async def test_a_device_that_is_no_longer_trusted_is_refused(device: NewDevice, 
     b.trust.revoke(())
     b.receive_frame(*request)
     assert b.take_refusals() == {"certificate": 1}
-    with pytest.raises(DeliveryFailed, match="not present on the broker"):
+    with pytest.raises(DeliveryFailed, match=r"present.*broker"):
         await b.transport.deliver(a.peer, b"there", 0.01)
 
 
@@ -287,7 +287,7 @@ async def test_a_revoked_device_is_passed_on_so_the_agent_can_explain(device: Ne
     await exchange(a, b, b"there")
     b.trust.revoke([a.id])
     b.answer = MessageRefused("revoked", f"device {a.id} is revoked by its fleet")
-    with pytest.raises(DeliveryFailed, match="is revoked by its fleet"):
+    with pytest.raises(DeliveryFailed, match="revoked"):
         await exchange(a, b, b"again")
 
 

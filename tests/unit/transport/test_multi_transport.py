@@ -99,7 +99,7 @@ async def test_without_a_suitable_transport_nothing_is_sent() -> None:
     carrier = MultiTransport([Way("grpc")])
     assert carrier.reaches("grpc:1")
     assert not carrier.reaches("mqtt:main")
-    with pytest.raises(DeliveryFailed, match="none of this device's transports can reach this peer") as exc_info:
+    with pytest.raises(DeliveryFailed, match="transports") as exc_info:
         await carrier.deliver(Peer("b", "mqtt:main", "name"), b"one", 10)
     assert exc_info.value.cause == "unreachable"
 
@@ -181,7 +181,7 @@ async def test_a_sender_with_inconsistent_parts_is_refused_and_starts_over() -> 
     honest, other = SplitMessage(b"a" * 200, 100), SplitMessage(b"b" * 200, 100)
     lie = other.part(1).replace(other.digest, honest.digest)
     await recipient._handle_received("a", honest.part(0))
-    with pytest.raises(MessageRefused, match="do not match its digest"):
+    with pytest.raises(MessageRefused, match="digest"):
         await recipient._handle_received("a", lie)
     assert recipient._incoming == {}
     for index in range(2):
@@ -191,7 +191,7 @@ async def test_a_sender_with_inconsistent_parts_is_refused_and_starts_over() -> 
 
 async def test_a_peer_that_requests_an_impossible_part_has_failed() -> None:
     way = Way("grpc", lambda _: PartReceipt(next=1000).SerializeToString())
-    with pytest.raises(DeliveryFailed, match="requests a part that does not exist") as exc_info:
+    with pytest.raises(DeliveryFailed, match=r"requests.*part") as exc_info:
         await MultiTransport([way]).deliver(PEER, bytes(5000), 10)
     assert exc_info.value.cause == "other"
 
@@ -199,7 +199,7 @@ async def test_a_peer_that_requests_an_impossible_part_has_failed() -> None:
 async def test_a_peer_that_requests_one_part_endlessly_only_costs_the_attempt() -> None:
     way = Way("grpc")
     way.deliver = slowly = Slowly()  # type: ignore[method-assign]
-    with pytest.raises(DeliveryFailed, match="0 of 6 parts arrived in time") as exc_info:
+    with pytest.raises(DeliveryFailed, match="0 of 6") as exc_info:
         await MultiTransport([way]).deliver(PEER, bytes(5000), 0.2)
     assert exc_info.value.cause == "timeout"
     assert slowly.calls < 30

@@ -180,7 +180,7 @@ def test_a_separate_vault_reports_unreadable_records_without_details(
     with serve_vault(make_served(vault, "meter-17", home.ledger.budget), path):
         remote = RemoteVault(path, owner="meter-17", budget=home.ledger.budget, patience=1.0, waits=Waits())
         home.is_broken, home.cause = True, cause
-        with pytest.raises(error, match="cannot currently read its records; see its log") as refused:
+        with pytest.raises(error, match=r"records.*log") as refused:
             remote.answer(query(0))
         assert "windows.db" not in str(refused.value)
         home.is_broken = False

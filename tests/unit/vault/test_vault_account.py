@@ -53,7 +53,7 @@ def test_the_link_after_each_number_of_charges(ledger: Ledger) -> None:
         ({"charges": (Charge("00", '{"event":"free"}'),)}, "unknown terms"),
         ({"charges": (Charge("00", GaussianSum(1, 9000).terms + " "),)}, "unknown terms"),
         ({"charges": (Charge("00", GaussianSum(1, 9000).terms),) * 2}, "twice"),
-        ({"releases": 6}, "more releases than charges"),
+        ({"releases": 6}, r"releases.*charges"),
         ({"epsilon": 0.1}, "spent"),
     ],
 )
@@ -63,7 +63,7 @@ def test_an_impossible_account_is_refused(ledger: Ledger, changes: dict[str, Any
 
 
 def test_an_invalid_budget_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(LedgerError, match="the privacy budget is not valid"):
+    with pytest.raises(LedgerError, match=r"budget.*valid"):
         audit_account(msgspec.structs.replace(build_account(ledger), epsilon=-1.0))
 
 

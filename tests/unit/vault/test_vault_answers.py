@@ -318,7 +318,7 @@ def test_on_a_full_disk_nothing_is_released(
     vault = make_vault(ledger=ledger, device_records=device_records, kernel=Softmax(400, 4), releases=5)
     fill(True)
     for _ in range(2):
-        with pytest.raises(LedgerError, match="free up disk space"):
+        with pytest.raises(LedgerError, match="disk"):
             vault.answer(make_query(0, point=np.zeros(1600)))
     assert (vault.spending().charges, vault.spending().releases) == (1, 0)
     fill(False)
@@ -330,7 +330,7 @@ def test_an_unwritable_charge_draws_nothing(make_vault: MakeVault, path: Path, b
     noise = CountingNoise()
     vault = make_vault(noise=noise)
     vault._context.ledger._connection.execute("PRAGMA query_only = ON")
-    with pytest.raises(LedgerError, match="nothing was released"):
+    with pytest.raises(LedgerError, match=r"nothing.*released"):
         vault.answer(make_query(0))
     assert noise.drawn == 0
 

@@ -84,7 +84,7 @@ def test_noise_decreases_with_honest_members_and_increases_with_spare_rounds() -
     assert large.share(100) * large.step == pytest.approx(3.7306 / 60**0.5, rel=5e-3)
     assert small.share(10) * small.step == pytest.approx(3.7306 / 6**0.5, rel=5e-3)
     assert spare.sigma * spare.step == pytest.approx(3.7306 * 2**0.5, rel=1e-3)
-    with pytest.raises(PrivacyError, match="at least one sum"):
+    with pytest.raises(PrivacyError, match=r"one.*sum"):
         _calibrate(CELL, sums=0)
 
 
@@ -101,8 +101,8 @@ def test_rules_that_hide_no_member_are_refused(cell: Cell, key: str) -> None:
     "policy, message",
     [
         (Policy(approve="auto"), "set smallest_cell"),
-        (Policy(approve="auto", smallest_cell=7), "of at least 7 devices"),
-        (Policy(approve="auto", smallest_cell=6, colluding=2), "tolerate at least 2 colluding ones"),
+        (Policy(approve="auto", smallest_cell=7), "7 devices"),
+        (Policy(approve="auto", smallest_cell=6, colluding=2), "2 colluding"),
         (Policy(approve="auto", smallest_cell=6), None),
     ],
 )

@@ -145,7 +145,7 @@ def test_the_lemma_s_conditions_are_verified(changes: dict[str, float | str], me
 
 
 def test_a_loss_without_a_proof_has_no_bound() -> None:
-    with pytest.raises(PrivacyError, match="no bound is proved"):
+    with pytest.raises(PrivacyError, match=r"bound.*softmax"):
         loss_constants(OneVsAll(D, C))  # type: ignore[arg-type]
 
 
@@ -205,7 +205,7 @@ def test_non_finite_records_count_as_zero() -> None:
 
 
 def test_invalid_chains_are_refused() -> None:
-    with pytest.raises(DataError, match="are too few for a chain"):
+    with pytest.raises(DataError, match=r"few.*chain"):
         make_vault(make_records(19))
     with pytest.raises(PrivacyError, match="replace-one"):
         make_vault(make_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, neighbouring="add-remove")))

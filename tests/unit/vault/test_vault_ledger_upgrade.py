@@ -65,7 +65,7 @@ def test_a_migrated_ledger_continues_with_the_same_answers(tmp_path: Path, budge
     path = tmp_path / "ledger.db"
     units = EVERY if budget.unit == "record" else Units(((3, 5),))
     before = of_version_0_1(path, budget, GaussianSum(4, 10, units), GaussianSum(4, 10, units))
-    with pytest.raises(LedgerError, match=r"from version 0.1 .* the device's next start upgrades it"):
+    with pytest.raises(LedgerError, match=r"0\.1.*upgrades"):
         Ledger.read(path)
     for _ in range(2):
         ledger = Ledger.open(path, OWNER, budget)
@@ -91,7 +91,7 @@ def test_charges_for_unstored_records_cannot_be_continued(tmp_path: Path) -> Non
         old.executescript(f"{SCHEMA_6} INSERT INTO file VALUES (1, 3);")
     ledger = Ledger.open(path, OWNER, budget)
     assert ledger_answers(ledger) == before
-    with pytest.raises(PrivacyError, match="in a file that an earlier version of the program did not store"):
+    with pytest.raises(PrivacyError, match="earlier version"):
         enrol_records(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)
     ledger.take_up(Mandate(1, budget, b"task"))
     assert len(enrol_records(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)) == 3, (
@@ -111,7 +111,7 @@ def test_a_ledger_without_tasks_is_migrated_with_the_same_answers(tmp_path: Path
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(f"{SCHEMA_5} DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;")
-    with pytest.raises(LedgerError, match=r"from an earlier version .* the device's next start upgrades it"):
+    with pytest.raises(LedgerError, match=r"earlier version.*upgrades"):
         Ledger.read(path)
     ledger = Ledger.open(path, OWNER, budget)
     assert ledger_answers(ledger) == before
@@ -125,14 +125,12 @@ def test_charges_for_records_by_position_are_refused_and_nothing_changes(tmp_pat
     path, budget = tmp_path / "ledger.db", BUDGETS[0]
     of_version_0_1(path, budget, GaussianSum(4, 10, Units(((0, 99),))))
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match="identified by their position in the file"):
+    with pytest.raises(LedgerError, match="position"):
         Ledger.open(path, OWNER, budget)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "schema, words", [(99, "a newer version of the program .*use the newer version"), (2, "before 0.1")]
-)
+@pytest.mark.parametrize("schema, words", [(99, "newer version"), (2, "before 0.1")])
 def test_another_version_is_named_and_not_reported_as_corrupt(tmp_path: Path, schema: int, words: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, BUDGETS[0])

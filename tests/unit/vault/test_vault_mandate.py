@@ -51,7 +51,7 @@ def test_a_task_spends_its_own_budget_and_a_repeated_query_counts_as_new(path: P
     account = build_account(reopened)
     assert audit_account(account)[0].epsilon == reopened.spending().epsilon == epsilon_history(reopened, 10)[-1][1]
     assert [charge.stamp != "" for charge in account.charges] == [False, True, True]
-    with pytest.raises(LedgerError, match="does not end at its link"):
+    with pytest.raises(LedgerError, match=r"end.*link"):
         audit_account(_replace_stamp(account, 1, ""))
     reopened.close()
 
@@ -107,9 +107,9 @@ def test_conversions_without_a_proof_are_refused_by_name(path: Path, tmp_path: P
     ledger = Ledger.open(tmp_path / "other.db", OWNER, add_remove)
     ledger.take_up(Mandate(1, TASK))
     for event in (RecordReleased(7, "laplace", 4, 2, 0.5), SUM):
-        with pytest.raises(TaskRefused, match="joined with --neighbouring replace-one"):
+        with pytest.raises(TaskRefused, match="--neighbouring replace-one"):
             ledger.check([event], Mandate(2, TASK))
-        with pytest.raises(TaskRefused, match="joined with --neighbouring replace-one"):
+        with pytest.raises(TaskRefused, match="--neighbouring replace-one"):
             ledger.charge(QUERY, event)
 
 

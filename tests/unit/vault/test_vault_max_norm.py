@@ -43,7 +43,7 @@ def test_the_variance_at_the_scales_in_use(length: int) -> None:
 
 @pytest.mark.parametrize("scale, length", [(0, 2), (max_scale(2) + 1, 2), (1, 0)])
 def test_invalid_laws_are_refused(scale: int, length: int) -> None:
-    with pytest.raises(ValueError, match="scale must be an integer"):
+    with pytest.raises(ValueError, match=r"scale.*integer"):
         MaxNormLaplaceSampler(scale, length, SeededNoise(1))
 
 

@@ -160,7 +160,7 @@ def test_the_period_is_part_of_the_charge_s_link(device: Device) -> None:
         charges[1].query, charges[1].terms, charges[1].stamp.replace('"period":1', '"period":2')
     )
     fields = {name: getattr(account, name) for name in account.__struct_fields__}
-    with pytest.raises(LedgerError, match="does not end at its link"):
+    with pytest.raises(LedgerError, match=r"end.*link"):
         audit_account(type(account)(**fields | {"charges": tuple(charges)}))
 
 
@@ -176,7 +176,7 @@ def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *
         owner=OWNER, epsilon=0.5, delta=1e-5, unit="device", neighbouring="add-remove", nonce=nonce.hex(),
         charges=tuple(charges), link=link.hex(), releases=2,
     )  # fmt: skip
-    with pytest.raises(LedgerError, match=r"exceeds its budget of 0\.5") if refused else nullcontext():
+    with pytest.raises(LedgerError, match=r"budget of 0\.5") if refused else nullcontext():
         audit_account(account)
 
 
@@ -215,7 +215,7 @@ def test_an_earlier_period_s_stamp_is_refused(device: Device) -> None:
     device.lives(366)
     device.told(1)
     assert device.charge()
-    with pytest.raises(PrivacyError, match="out-of-order charge: period 0 follows period 1"):
+    with pytest.raises(PrivacyError, match=r"period 0.*period 1"):
         device.ledger._spent.add(SUM, Mandate(2, LIFE).stamp(0))
 
 

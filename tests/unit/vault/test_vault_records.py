@@ -218,7 +218,7 @@ def test_scaling_by_the_training_set_s_extremes_is_refuted(make: MakeVault) -> N
     """Under a budget with an ε, the vault cannot be built; without one, a release is charged as infinite."""
     candidate = scheme("laplace-copies", FEATURES, CLASSES, 2.0)
     ledger = Ledger.in_memory(OWNER, REPLACE)
-    with pytest.raises(PrivacyError, match="declare the feature ranges"):
+    with pytest.raises(PrivacyError, match="ranges"):
         make(candidate, scaling="training-min-max", ledger=ledger)
     ledger.close()
     unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "replace-one"))

@@ -78,7 +78,7 @@ def test_another_device_s_vault_is_rejected(make_vault: MakeVault, at: Path, bud
     with serve_vault(make_served(make_vault(), OWNER, budget), at):
         with pytest.raises(LedgerError, match=f"belongs to device {OWNER}, not to {OTHER}"):
             met(at, budget, owner=OTHER)
-        with pytest.raises(LedgerError, match=r"created for ε = 2, .* the configuration specifies ε = 9"):
+        with pytest.raises(LedgerError, match=r"ε = 2.*ε = 9"):
             met(at, Budget(9.0, 1e-5, "record", "add-remove"))
 
 
@@ -116,13 +116,13 @@ def test_only_a_leftover_socket_is_replaced(at: Path) -> None:
         pass
     at.write_text("letters")
     with (
-        pytest.raises(ConfigError, match="the existing file is not a socket"),
+        pytest.raises(ConfigError, match="socket"),
         listening_socket(at, shared=False),
     ):
         pass
     assert at.read_text() == "letters"
     for nowhere in (at.parent / "no" / "vault.sock", at.parent / ("long" * 40)):
-        with pytest.raises(ConfigError, match="the vault cannot listen there"), listening_socket(nowhere, shared=False):
+        with pytest.raises(ConfigError, match="listen"), listening_socket(nowhere, shared=False):
             pass
 
 
@@ -137,7 +137,7 @@ def test_without_a_vault_the_wait_has_a_reason_and_an_end(at: Path, budget: Budg
             observed.append(f"{name}: {reason}, {seconds:g}")
 
     waits = Watched()
-    with pytest.raises(PrivacyError, match=r"no vault has answered for 0.2 s .* start it with `sottovoce vault run"):
+    with pytest.raises(PrivacyError, match=r"0\.2 s.*sottovoce vault run"):
         met(at, budget, waits=waits)
     assert observed == [f"vault-process: the vault's process to answer at {at}, 0.2"]
     assert waits.current == {}
@@ -168,7 +168,7 @@ def test_a_returning_vault_with_other_settings_is_rejected(make_vault: MakeVault
     vault.close()
     with serve_vault(make_served(make_vault(clip=0.5), OWNER, budget), at), closing(remote):
         for ask in (lambda: remote.answer(question(0)), remote.spending, remote.tip, lambda: remote.mark(0, 0)):
-            with pytest.raises(PrivacyError, match="restarted with different settings; restart the agent"):
+            with pytest.raises(PrivacyError, match="settings"):
                 ask()
 
 
@@ -203,7 +203,7 @@ def test_the_ledger_s_own_message_reaches_the_agent(make_vault: MakeVault, at: P
     vault = make_vault()
     with serve_vault(make_served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
         vault._context.ledger._connection.execute("PRAGMA query_only = ON")
-        with pytest.raises(LedgerError, match="nothing was released"):
+        with pytest.raises(LedgerError, match=r"nothing.*released"):
             remote.answer(question(0))
         vault._context.ledger._connection.execute("PRAGMA query_only = OFF")
         assert not isinstance(remote.answer(question(0)), Refused)
@@ -220,7 +220,7 @@ def test_a_defect_s_message_is_not_sent(
     monkeypatch.setattr(GradientSum, "compute", fails)
     vault = make_vault()
     with serve_vault(make_served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
-        with pytest.raises(InternalError, match="because of a bug, the vault could not answer this query") as failure:
+        with pytest.raises(InternalError, match="bug") as failure:
             remote.answer(question(0))
         assert "17.25" not in str(failure.value)
         assert remote.spending().charges == 1

@@ -181,7 +181,7 @@ def test_a_charge_with_a_lost_release_pays_only_under_its_own_terms() -> None:
     ledger = make_ledger()
     mechanism = calibrate_pure_sum(copies=CLASSES, features=FEATURES, law="joint", epsilon=1.0, charged_epsilon=1.0)
     assert ledger.charge(ask(0).id, mechanism.event)
-    with pytest.raises(LedgerError, match="charged under different terms"):
+    with pytest.raises(LedgerError, match=r"different.*terms"):
         make_vault(ledger, make_terms(epsilons=(0.5, 0.5))).answer(ask(0))
     assert get_release(make_vault(ledger, make_terms(epsilons=(1.0,))), ask(0)).value.size == SIZE + 1
 
@@ -224,23 +224,23 @@ def test_records_without_a_length_count_as_zero() -> None:
 def test_guarantees_that_do_not_hold_are_refused() -> None:
     with pytest.raises(PrivacyError, match=r"set privacy\.neighbouring=replace-one"):
         make_vault(make_ledger(neighbouring="add-remove"))
-    with pytest.raises(PrivacyError, match="all visits together cost"):
+    with pytest.raises(PrivacyError, match=r"visits.*cost"):
         make_vault(terms=make_terms(epsilons=(1.0, 1.0, 1e-12)))
-    with pytest.raises(PrivacyError, match="does not fit this budget"):
+    with pytest.raises(PrivacyError, match=r"fit.*budget"):
         make_vault(make_ledger(None))
-    with pytest.raises(PrivacyError, match="does not fit this budget"):
+    with pytest.raises(PrivacyError, match=r"fit.*budget"):
         make_vault(terms=make_terms(epsilons=(math.inf,)))
-    with pytest.raises(PrivacyError, match="leaks information that the budget does not cover"):
+    with pytest.raises(PrivacyError, match=r"leaks.*budget"):
         make_vault(terms=make_terms(scaling="training-min-max"))
-    with pytest.raises(PrivacyError, match=r"more noise than the grid allows; increase privacy\.epsilon"):
+    with pytest.raises(PrivacyError, match=r"grid.*privacy\.epsilon"):
         make_vault(terms=make_terms(epsilons=visit_epsilons("halving", 60, 2.0)))
-    with pytest.raises(PrivacyError, match=r"more noise than the grid allows; increase privacy\.epsilon"):
+    with pytest.raises(PrivacyError, match=r"grid.*privacy\.epsilon"):
         make_vault(terms=make_terms(epsilons=visit_epsilons("halving", 5000, 2.0)))
-    with pytest.raises(PrivacyError, match="smaller than the cost of the release"):
+    with pytest.raises(PrivacyError, match=r"charge.*smaller"):
         PureSum(CLASSES, FEATURES, -20, "joint", 2**21, 0.99)
-    with pytest.raises(PrivacyError, match="smaller than the cost of the release"):
+    with pytest.raises(PrivacyError, match=r"charge.*smaller"):
         PureSum(CLASSES, FEATURES, -20, "none", 0, 5.0)
-    with pytest.raises(DataError, match="do not match the 5 features"):
+    with pytest.raises(DataError, match="5 features"):
         make_vault(terms=make_terms(features=5))
 
 

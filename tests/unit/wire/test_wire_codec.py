@@ -53,7 +53,7 @@ def test_a_decoded_array_is_native_and_read_only() -> None:
 
 
 def test_simulated_noise_never_leaves() -> None:
-    with pytest.raises(PrivacyError, match="simulated noise protects no data"):
+    with pytest.raises(PrivacyError, match="simulated"):
         encode(PushSumShare(np.array([1]), 1, simulated=True))
 
 
@@ -99,7 +99,7 @@ def test_a_signed_payload_may_contain_a_later_version_s_fields() -> None:
     ids=["empty", "matrix", "too-many", "too-large", "too-small", "no-weight", "heavy"],
 )
 def test_a_sender_refuses_to_encode_an_unacceptable_share(share: PushSumShare) -> None:
-    with pytest.raises(InternalError, match="every peer would refuse"):
+    with pytest.raises(InternalError, match=r"peer.*refuse"):
         encode(share)
 
 

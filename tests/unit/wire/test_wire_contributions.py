@@ -85,9 +85,9 @@ def test_impossible_messages_are_refused(fields: dict[str, object], reason: str)
 
 
 def test_refusable_or_simulated_content_is_never_sealed() -> None:
-    with pytest.raises(InternalError, match="please report it"):
+    with pytest.raises(InternalError, match=r"bug.*report"):
         encode(Contributions({}, (Contribution("a", 0, np.zeros(1, dtype=np.int64), b"", bytes(64)),)))
-    with pytest.raises(PrivacyError, match="simulated noise protects no data"):
+    with pytest.raises(PrivacyError, match="simulated"):
         encode(Contributions({}, (Contribution("a", 1, np.zeros(1, dtype=np.int64), b"", bytes(64), simulated=True),)))
 
 
@@ -112,7 +112,7 @@ def test_a_state_is_the_same_after_a_restart() -> None:
 
 def test_another_model_s_state_is_named_and_a_push_sum_state_restarts_from_the_ledger() -> None:
     raw = ContributionsCodec(mixer(3)).encode(mixer(3).initial_state())
-    with pytest.raises(ModelSizeMismatch, match="model has 3 parameters, but the configured model has 4"):
+    with pytest.raises(ModelSizeMismatch, match=r"3 parameters.*\b4\b"):
         ContributionsCodec(mixer(4)).decode(raw)
     share = state_pb2.PushSumState(weight=2**40, cycle=3)
     state = ContributionsCodec(mixer(3)).decode(share.SerializeToString())

@@ -91,5 +91,5 @@ def test_a_push_sum_device_continues_from_its_estimate(weight: int, blank: bool,
 def test_another_or_missing_model_s_state_is_refused() -> None:
     with pytest.raises(ModelSizeMismatch):
         codec(3).decode(codec().encode(PairwiseState(np.array([1, 2]))))
-    with pytest.raises(ValueError, match="the model is invalid"):
+    with pytest.raises(ValueError, match=r"model.*invalid"):
         codec().decode(b"")

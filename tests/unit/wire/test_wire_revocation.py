@@ -69,7 +69,7 @@ def test_no_device_and_no_other_fleet_can_sign_a_list(
 ) -> None:
     device, namesake = enrol(fleet, tmp_path / "device"), new_fleet(tmp_path / "namesake")
     for sign in (device.sign, namesake.sign):
-        with pytest.raises(IdentityError, match="was not signed by fleet"):
+        with pytest.raises(IdentityError, match=r"signed.*fleet"):
             revocations.sign(sign).verify(fleet.authority)
 
 
