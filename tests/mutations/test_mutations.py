@@ -21,9 +21,25 @@ Misses: no audit here is near its threshold, a p-value of 1.4e-7. What decides, 
 import pytest
 from sottovoce_lab.auditor import audit
 
-from tests.mutations import mutants
-from tests.mutations.catchers import PINS, Catcher, device_noise, every_unit, fit, forged_heads, neighbours
+from tests.mutations import false_totals, mutants
+from tests.mutations.catchers import (
+    PINS,
+    Catcher,
+    calibrated,
+    device_noise,
+    each_number,
+    every_unit,
+    extremal,
+    fit,
+    forged_heads,
+    neighbours,
+    played,
+    printed_totals,
+    renumbered_records,
+    tasks,
+)
 from tests.mutations.mutants import Mutant
+from tests.neighbours.cases import HIDDEN
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +49,8 @@ GAUSSIAN, CLIPD2P = ("mechanism", "discrete-gaussian"), ("learner", "clipd2p")
 LAPLACE, PRIVUNIT, TWO_PART = ("mechanism", "laplace"), ("mechanism", "privunit"), ("mechanism", "krr-privunit")
 WALK, GOLF = ("learner", "gradient-walk"), ("learner", "golf")
 CHAIN = ("mechanism", "chain")
+LONG = {"model": "mlp", "hidden": HIDDEN}
+HARMONICS, HARMONICS_IN_A_CELL = "harmonics=1,shape_clip=0.5", "harmonics=1,noise=cell,shape_clip=0.5"
 
 Target = tuple[str, str]
 
@@ -105,6 +123,51 @@ OTHERS: list[tuple[Mutant, Catcher]] = [
     (mutants.always_in_the_cap, fit("RecordMechanism privunit")),
     (mutants.always_in_the_cap, fit("RecordMechanism krr-privunit")),
     (mutants.heads_from_strangers, forged_heads),
+    (false_totals.last_number_exact, played("clipd2p", "record", "add-remove", **LONG)),
+    (false_totals.last_number_exact, played("group-sgd", "device", "replace-one", **LONG)),
+    (false_totals.last_number_exact, each_number("DiscreteGaussian")),
+    (false_totals.last_number_exact, each_number("BoundedPoint")),
+    (false_totals.last_number_exact, each_number("CellMechanism")),
+    (false_totals.last_number_exact, each_number("PureSum copies")),
+    (false_totals.last_draw_zero, each_number("DiscreteGaussian")),
+    (false_totals.last_draw_zero, each_number("PureSum copies")),
+    (false_totals.first_draw_repeated, each_number("DiscreteGaussian")),
+    (false_totals.harmonics_clipped_twice_as_far, extremal(f"average {HARMONICS}", "device", "replace-one")),
+    (
+        false_totals.harmonics_of_a_cell_clipped_twice_as_far,
+        extremal(f"average {HARMONICS_IN_A_CELL}", "device", "replace-one"),
+    ),
+    (false_totals.cell_gradients_clipped_twice_as_far, extremal("group-sgd", "record", "add-remove")),
+    (false_totals.clip_of_the_largest_value, extremal("clipd2p", "record", "add-remove")),
+    (false_totals.unit_rows_clipped_apart, extremal("clipd2p", "device", "add-remove")),
+    (false_totals.replacement_moves_a_sum_once, extremal("clipd2p", "record", "replace-one")),
+    (false_totals.replacement_moves_a_sum_once, calibrated("full", "replace-one")),
+    (false_totals.replacement_moves_a_sum_once, calibrated("cell", "replace-one")),
+    (false_totals.charge_after_the_release, played("clipd2p", "record", "add-remove")),
+    (false_totals.first_of_the_units_charged, every_unit),
+    (false_totals.first_of_the_units_charged, tasks("window", "add-remove")),
+    (false_totals.release_forgotten_by_its_query, played("clipd2p", "record", "add-remove")),
+    (false_totals.each_task_pays_alone, tasks("window", "add-remove")),
+    (false_totals.each_task_pays_alone, tasks("device", "replace-one")),
+    (false_totals.records_keep_their_numbers_across_tasks, renumbered_records),
+    (false_totals.device_task_is_one_change_of_a_window, tasks("window", "add-remove")),
+    (false_totals.device_task_is_one_change_of_a_window, tasks("window", "replace-one")),
+    (false_totals.device_task_is_one_change_of_a_record, tasks("record", "add-remove")),
+    (false_totals.device_task_is_one_change_of_a_record, tasks("record", "replace-one")),
+    (false_totals.replacement_is_one_addition, tasks("record", "replace-one")),
+    (false_totals.replacement_is_one_addition, tasks("device", "replace-one")),
+    (false_totals.two_changes_double_the_square, tasks("window", "replace-one")),
+    (false_totals.two_changes_double_the_square, tasks("device", "replace-one")),
+    (false_totals.sampled_replacement_moves_a_sum_once, calibrated("every record", "replace-one")),
+    (false_totals.sampled_replacement_moves_a_sum_once, printed_totals),
+    (false_totals.sampled_replacement_accounted_as_removal, calibrated("poisson", "replace-one")),
+    (false_totals.sampled_replacement_accounted_as_removal, printed_totals),
+    (false_totals.one_direction_accounted, calibrated("poisson", "add-remove")),
+    (false_totals.rate_of_half_the_batch_charged, played("with-replacement", "record", "add-remove", batch=8)),
+    (false_totals.batch_of_the_first_records, played("with-replacement", "record", "add-remove", batch=8)),
+    (false_totals.sampled_releases_counted_once, calibrated("poisson", "add-remove")),
+    (false_totals.sampled_releases_counted_once, printed_totals),
+    (false_totals.colluders_counted_as_honest, calibrated("cell", "add-remove")),
 ]
 
 
@@ -123,8 +186,12 @@ def test_what_ships_is_as_it_is_pinned(pin: Catcher) -> None:
 
 
 def test_no_mutant_is_left_out() -> None:
-    known = vars(mutants).items()
-    named = {name for name, member in known if getattr(member, "__module__", "") == mutants.__name__ and name[0] != "_"}
+    named = {
+        name
+        for module in (mutants, false_totals)
+        for name, member in vars(module).items()
+        if getattr(member, "__module__", "") == module.__name__ and name[0] != "_"
+    }
     played = {mutant for mutant, _, _ in CASES} | {mutant for mutant, _ in OTHERS}
     made = {mutant.__name__.partition("_at_")[0] for mutant in played}
     assert named - {"answered", "drawn_anew"} == made

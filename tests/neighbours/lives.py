@@ -74,6 +74,18 @@ def draw_lives(case: Case, rng: random.Random) -> list[Life]:
     return results
 
 
+def repeat_queries(case: Case, seed: int, lives: list[Life]) -> list[Life]:
+    """Repeat an earlier query now and then, also after a restart; a round of a secure sum is never requested again."""
+    if case.config().cell is not None:
+        return lives
+    rng, earlier = random.Random(seed + 2**33), []
+    for life in lives:
+        earlier += [query for query, _ in life.queries]
+        if rng.random() < 0.4:
+            life.queries.append((rng.choice(earlier), None))
+    return lives
+
+
 def make_arrivals_gradual(case: Case, seed: int, lives: list[Life]) -> list[Life]:
     """For every other seed, let records arrive window by window, unless the unit is a record.
 

@@ -42,7 +42,7 @@ from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCop
 from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, _tail
 
 from tests.neighbours.cases import Case
-from tests.neighbours.lives import Life, draw_lives, make_arrivals_gradual
+from tests.neighbours.lives import Life, draw_lives, make_arrivals_gradual, repeat_queries
 from tests.neighbours.world import Seen, World
 
 
@@ -66,7 +66,7 @@ def play(case: Case, seed: int) -> float:
 def _play(case: Case, seed: int, worlds: tuple[World, World]) -> float:
     rng = random.Random(seed)
     largest = 0.0
-    for life in make_arrivals_gradual(case, seed, draw_lives(case, rng)):
+    for life in make_arrivals_gradual(case, seed, repeat_queries(case, seed, draw_lives(case, rng))):
         config = case.config(**life.changed)
         if not start_both(worlds, life, config):
             continue
