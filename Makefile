@@ -34,7 +34,7 @@ $(STAMP): .ci/setup locks/dev.txt pyproject.toml lab/pyproject.toml
 
 # Background processes of a shell ignore Ctrl-C, and so would every process that a test starts and interrupts.
 PYTEST := env --default-signal=INT $(BIN)/python -m pytest --dist worksteal
-# A room's unit tests lie in a folder of its name, or in these. ROOM may also be a path below tests/.
+# A room's unit tests lie in a folder of its name, or in these; ROOM runs the quick ones. A path below tests/ runs all.
 ROOM_algorithms := learners
 ROOM_kernels := kernels models_files
 ROOM_lab := audit experiments library models pages papers published simulate testbed vector
@@ -43,16 +43,18 @@ ROOM_net := transport wire
 ROOM_node := node node_core
 ROOM_privacy := accounting perturbation secure_sum vault
 TESTS = $(or $(filter tests tests/%,$(ROOM)),$(addprefix tests/unit/,$(or $(ROOM_$(ROOM)),$(ROOM))),tests)
-MARKS = not soak$(if $(filter tests/%,$(ROOM)),, and (not process or smoke))
+QUICK_MARKS := not (process or slow or statistical)
+MARKS = not soak$(if $(filter tests/%,$(ROOM)),, and $(if $(ROOM),$(QUICK_MARKS),(not process or smoke)))
 
 .PHONY: test
 test: setup  ## run the deterministic tests and a few fleets of processes: 5 minutes; one room: make test ROOM=privacy
-	$(PYTEST) -n 2 -m "$(MARKS)" $(TESTS)
+	$(PYTEST) -n 3 -m "$(MARKS)" $(TESTS)
 
+# Slow and statistical tests are not measured, so `make test` is enough for them.
 .PHONY: test-all
-test-all: setup  ## run every test, and enforce the coverage threshold: 20 minutes
+test-all: setup  ## run the rest: the tests of processes, and the quick ones again under coverage, with its threshold: 13 minutes
 	@rm -f .coverage .coverage.*
-	$(subst -m pytest,-m coverage run -m pytest,$(PYTEST)) -n 4
+	$(subst -m pytest,-m coverage run -m pytest,$(PYTEST)) -n 4 -m "not soak and (process or not (slow or statistical))"
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 .PHONY: hooks

@@ -1,5 +1,6 @@
 """Marks are enforced: a test without the mark of what it does fails, and only a test of processes is repeated."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,14 @@ def run(directory: Path, body: str, *arguments: str) -> str:
     (directory / "pytest.ini").write_text(INI.format(marks=marks))
     shutil.copy(CONFTEST, directory)
     (directory / "test_x.py").write_text(HEAD + body)
+    return start(directory, *arguments).stdout
+
+
+def start(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest there, without this run's coverage, under which time is not limited."""
     command = [sys.executable, "-m", "pytest", *arguments, str(directory)]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False).stdout
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    return subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("start", [*PROCESSES, SPAWNED])
@@ -63,8 +70,7 @@ def test_only_a_test_of_processes_is_repeated_and_it_is_listed(tmp_path: Path, w
 def test_many_flaky_tests_have_another_cause_than_bad_timing(tmp_path: Path) -> None:
     body = f"@pytest.mark.process\n@pytest.mark.parametrize('name', list('{{}}'))\n{FAILS_ONCE}"
     body = body.replace("test_one()", "test_one(name)").replace("'a'", "name")
-    command = [sys.executable, "-m", "pytest", str(tmp_path)]
     for names, code in (("abcde", 0), ("uvwxyz", 1)):
         run(tmp_path, body.format(names), "--collect-only")
-        completed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        completed = start(tmp_path)
         assert (completed.returncode, completed.stdout.count("FLAKY")) == (code, len(names)), completed.stdout
