@@ -100,7 +100,7 @@ def test_an_altered_field_breaks_the_signature(
 def test_an_invalid_certificate_is_named(fleet_certificate: Path, tmp_path: Path, text: str) -> None:
     code, out = verify(text, fleet_certificate, tmp_path)
     assert code == 5
-    assert "export it again" in out
+    assert "export" in out
 
 
 def test_another_fleet_s_device_is_rejected(certificate: Document, tmp_path: Path) -> None:

@@ -151,10 +151,10 @@ def test_without_a_guarantee_there_is_no_bar(answers: dict[str, dict[str, Any]])
     "arguments, words",
     [
         ([], "--testbed"),
-        (["--testbed", "--state", "x"], "omit --config and --state"),
-        (["somewhere"], "a directory can only be given with --testbed"),
+        (["--testbed", "--state", "x"], "--config"),
+        (["somewhere"], "--testbed"),
         (["--testbed", "."], "does not contain any testbed agents"),
-        (["--state", "no-such-directory"], "no such state directory"),
+        (["--state", "no-such-directory"], "state directory"),
         (["--state", ".", "--every", "nan"], "--every nan"),
     ],
 )

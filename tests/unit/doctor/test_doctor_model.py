@@ -24,9 +24,9 @@ def test_a_model_that_runs_here(device: Device) -> None:
 @pytest.mark.parametrize(
     "tables, words",
     [
-        ({"learner": {"model": "gone.onnx"}}, "gone.onnx' cannot be read"),
-        ({"learner": {"model": "mnist-cnn"}}, "mnist-cnn expects 784 features"),
-        ({"data": {"transform": "squish"}}, "data.transform: There is no transform step 'squish'"),
+        ({"learner": {"model": "gone.onnx"}}, "gone.onnx"),
+        ({"learner": {"model": "mnist-cnn"}}, "784 features"),
+        ({"data": {"transform": "squish"}}, "'squish'"),
     ],
 )
 def test_errors_that_would_end_an_agent(device: Device, tables: dict[str, dict[str, Any]], words: str) -> None:

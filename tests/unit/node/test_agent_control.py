@@ -214,7 +214,7 @@ async def test_an_excessive_request_is_refused_and_the_agent_continues(
     monkeypatch.setattr("sottovoce.node.control._PREDICTION_SECONDS", 0.02)
     monkeypatch.setattr("sottovoce.node.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(TIMEOUT)]})
     async with serve_agent(tmp_path, agent):
-        assert "send fewer records" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        assert "fewer" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
         assert (await ask_agent(tmp_path, "status"))["id"] == "abc"
         done.set()
 
@@ -222,9 +222,7 @@ async def test_an_excessive_request_is_refused_and_the_agent_continues(
 async def test_ranges_known_only_to_the_vault(tmp_path: Path, agent: Agent) -> None:
     agent.config, agent.model = make_config(bounds=None, transform="squash(1)"), np.arange(6.0)
     async with serve_agent(tmp_path, agent):
-        assert (
-            "does not know the declared feature ranges" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
-        )
+        assert "ranges" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
         assert (await ask_agent(tmp_path, '{"predict": [[1, 2]], "transformed": true}'))["labels"] == [2]
         np.savez(tmp_path / "records.npz", X=np.zeros((1, 2)), y=[0], bounds=[[0, 0], [4, 8]])
         agent.config = make_config(bounds=None, transform="squash(1)", source=f"npz:{tmp_path / 'records.npz'}")

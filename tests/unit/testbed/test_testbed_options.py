@@ -92,12 +92,12 @@ def test_an_invalid_setting_is_refused_with_a_hint(assignment: str, words: str) 
 @pytest.mark.parametrize(
     "fault, words",
     [
-        ("los=0.3", "write it like loss=0.3"),
-        ("loss=1.5", "'1.5' is not a number from 0 to 1; write it like loss=0.3"),
-        ("kill=50%", "'50%' is not a number from 0 to 1; write it like kill=0.33@cycle:20"),
-        ("kill=0.5", "write it like kill=0.33@cycle:20"),
-        ("delay=50", "write it like delay=50ms±20ms"),
-        ("restart=1@cycle:3", "needs a --fault kill="),
+        ("los=0.3", "loss=0.3"),
+        ("loss=1.5", "'1.5'"),
+        ("kill=50%", "'50%'"),
+        ("kill=0.5", "kill=0.33@cycle:20"),
+        ("delay=50", "delay=50ms±20ms"),
+        ("restart=1@cycle:3", "--fault kill="),
     ],
 )
 def test_an_invalid_fault_is_refused_with_an_example(fault: str, words: str) -> None:

@@ -173,7 +173,7 @@ async def test_connections_that_do_not_reach_grpc_are_reported_until_they_do(
         way, found._grpc_path = found._grpc_path, "/absent"
         for _ in range(3):
             assert await (await dial(HELLO)).is_cut_off()
-        assert "do not reach gRPC ([Errno 2]" in found.trouble
+        assert "[Errno 2]" in found.trouble
         found._grpc_path = way
         await eventually(lambda: not found.trouble, "gRPC is reached again")
         assert await (await dial()).is_answered()
