@@ -8,8 +8,8 @@ from rich.table import Table
 
 from tests.cells.attacks import ATTACKS, LIES
 from tests.cells.bugs import BUGS
+from tests.cells.margins import measure_margins
 from tests.cells.rounds import play
-from tests.cells.teeth import measure_margins
 
 _TRIALS = 4096
 

@@ -141,8 +141,8 @@ class Outcome:
     Attributes:
         charged: number of rounds that some device has paid for.
         opened: number of rounds whose sum was opened.
-        knowing: number of running devices that have a sum at the end.
-        up: number of devices that are running at the end.
+        informed: number of running devices that have a sum at the end.
+        running: number of devices that are running at the end.
         liar: kind of the member that lies; None if all are honest.
     """
 

@@ -22,7 +22,7 @@ class Margin:
     """Margin between ε and what one attacker reaches.
 
     Attributes:
-        known: number of known noise shares beyond the promised number.
+        extra_shares: number of known noise shares beyond the promised number.
         claimed: ε of a sum with this many fewer honest shares.
         bound: lower bound of ε at 95 % confidence.
     """
@@ -33,7 +33,7 @@ class Margin:
 
 
 def measure_margin(extra_shares: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Margin:
-    """Play `trials` devices, each with or without a canary, against an attacker that has `known` more shares."""
+    """Play `trials` devices, each with or without a canary, against an attacker that has `extra_shares` more shares."""
     terms, budget = MeanTerms("audited", Profile(1, 1.0), CELL), Budget(epsilon, _DELTA, "device", "add-remove")
     subject = CellMeans(terms, budget, extra_colluding=extra_shares)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)
