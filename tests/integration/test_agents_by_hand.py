@@ -128,7 +128,7 @@ def test_only_the_owner_can_query_the_agent(pair: list[AgentProcess]) -> None:
     assert (state / "agent.sock").stat().st_mode & 0o077 == 0
     assert state.stat().st_mode & 0o077 == 0
     for file in state.rglob("*"):
-        assert file.is_dir() or file.stat().st_mode & 0o077 == 0 or file.name == "incarnation", file
+        assert file.is_dir() or file.stat().st_mode & 0o077 == 0, file
 
 
 def test_a_second_agent_on_the_same_state_directory_is_refused(pair: list[AgentProcess]) -> None:

@@ -74,7 +74,7 @@ class Seen:
         log: lines that the first device's process logs.
         starts: for each start of the first device, the statement, or the error with its exit code.
         spending: what `agent status` and the metrics say of the ledger.
-        exact: the releases without noise, in grid units, by query and number, which nobody sees.
+        exact: the releases without noise, in grid units, by query and number; they never leave the vault.
         charges: the charges, by query; those of secure sums under an empty id, since their ids are drawn.
     """
 

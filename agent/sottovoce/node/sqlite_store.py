@@ -224,5 +224,7 @@ def _read_counter(counter: Path) -> int | None:
 
 def _write_counter(path: Path, text: str) -> None:
     draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    draft.touch(0o600)
     draft.write_text(text)
     rename(draft, path)

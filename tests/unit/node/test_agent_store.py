@@ -39,7 +39,8 @@ def test_a_new_device_begins_with_weight_one(tmp_path: Path) -> None:
     assert get_comparable_fields(store.load()) == ([0, 0, 0], WEIGHT_ONE, 0, 0, 0, False, [], {}, {})
     assert store.incarnation == 1
     store.close()
-    assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
+    for name in ("state.db", "incarnation"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_commit_survives_a_restart_to_the_last_bit(tmp_path: Path) -> None:
