@@ -31,7 +31,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_enroller_s_address_is_validated(authority: Path, tmp_path: Path, address: str) -> None:
     for arguments in (("--state", tmp_path, "--enroller"), ("--fleet", authority, "--serve")):
         completed = run_here("fleet", "renew", *arguments, address)
-        assert (completed.code, f"{arguments[-1]}: {address!r} is not a valid address for" in completed.err) == (
+        assert (completed.code, f"{arguments[-1]}: {address!r} " in completed.err) == (
             2,
             True,
         ), completed.err

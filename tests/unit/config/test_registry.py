@@ -111,8 +111,8 @@ def test_another_package_s_algorithm_is_treated_like_any_other(monkeypatch: pyte
     "value, words",
     [
         ("nowhere:ALGORITHM", "ModuleNotFoundError"),
-        (f"{__name__}:MISNAMED", "tagged 'another'"),
-        (f"{__name__}:FOLDERS", "not Algorithm"),
+        (f"{__name__}:MISNAMED", "'another'"),
+        (f"{__name__}:FOLDERS", "Algorithm"),
     ],
 )
 def test_a_broken_package_is_named(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:

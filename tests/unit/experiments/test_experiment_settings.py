@@ -39,7 +39,7 @@ def test_defaults_are_sound_private_and_fault_free() -> None:
      ("faults.dealy", "faults.delay"), ("feature", "data.features"), ("dat", "data")],
 )  # fmt: skip
 def test_an_unknown_key_is_refused_with_the_nearest(key: str, meant: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=rf"--set {key}: unknown key\. Did you mean `{meant}`\?"):
+    with pytest.raises(UsageError, match=rf"--set {key}: .*`{meant}`"):
         from_assignments([f"{key}=1"])
     file = tmp_path / "own.toml"
     file.write_text(f"{key} = 1\n")
@@ -58,16 +58,16 @@ def test_an_unrecognisable_key_is_refused_with_the_full_list() -> None:
     "assignment, problem",
     [
         ("epsilon=-3", "epsilon: "),
-        ("epsilon=501", "epsilon: an ε above 500"),
+        ("epsilon=501", r"epsilon: .*\b500\b"),
         ("epsilon=nan", "epsilon: "),
         ("agents=0", "agents: "),
         ("agents=1.5", "agents: "),
         ("seed=x", "seed: "),
-        ("topology=star", "topology: choose one of uniform"),
-        ("partition=iid", "partition: the vector engine's devices must have one record"),
+        ("topology=star", r"topology: .*uniform"),
+        ("partition=iid", r"partition: .*one record"),
         ("faults.drop=1", r"faults\.drop: "),
-        ("faults.delay=[5, 2]", r"faults\.delay: write a number of cycles"),
-        ("faults.churn=weibull(1)", r"faults\.churn: write none, or for example lognormal"),
+        ("faults.delay=[5, 2]", r"faults\.delay: "),
+        ("faults.churn=weibull(1)", r"faults\.churn: .*lognormal"),
         ("faults.churn=lognormal(0,-1)", r"faults\.churn: "),
         ("learner.model=svm", r"learner\.model: "),
         ("data.bounds=wide", r"data\.bounds: "),
@@ -108,7 +108,7 @@ def test_a_file_may_use_tables_and_relative_paths(tmp_path: Path) -> None:
 def test_an_invalid_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("agents = = 3")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    for name, problem in (("none", "cannot be read"), ("broken", "not valid TOML"), ("binary", "not UTF-8")):
+    for name, problem in (("none", r"none\.toml"), ("broken", "TOML"), ("binary", "UTF-8")):
         with pytest.raises(ConfigError, match=problem):
             load_experiment(str(tmp_path / f"{name}.toml"))
     with pytest.raises(UsageError, match=r"golf\?"):

@@ -27,7 +27,7 @@ def _assert_refused(directory: Path, file: str, explanation: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_is_required(name: str, device: Identity, device_directory: Path) -> None:
     (device_directory / name).unlink()
-    _assert_refused(device_directory, name, "is missing: restore it, or enrol")
+    _assert_refused(device_directory, name, "missing")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -36,21 +36,21 @@ def test_every_file_is_required(name: str, device: Identity, device_directory: P
 )
 def test_every_file_must_be_readable(name: str, content: bytes, device: Identity, device_directory: Path) -> None:
     (device_directory / name).write_bytes(content)
-    _assert_refused(device_directory, name, "is not")
+    _assert_refused(device_directory, name, r"\bnot\b")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_truncated_file_is_refused(name: str, device: Identity, device_directory: Path) -> None:
     content = (device_directory / name).read_bytes()
     (device_directory / name).write_bytes(content[: len(content) // 3])
-    _assert_refused(device_directory, name, "is not")
+    _assert_refused(device_directory, name, r"\bnot\b")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_directory_in_place_of_a_file_is_refused(name: str, device: Identity, device_directory: Path) -> None:
     (device_directory / name).unlink()
     (device_directory / name).mkdir()
-    _assert_refused(device_directory, name, "cannot be read")
+    _assert_refused(device_directory, name, "read")
 
 
 @pytest.mark.parametrize("name", ["device.key", "tls.key"])
@@ -73,10 +73,10 @@ def test_swapped_keys_are_refused(device: Identity, device_directory: Path) -> N
     device_key, tls_key = device_directory / "device.key", device_directory / "tls.key"
     first, second = device_key.read_bytes(), tls_key.read_bytes()
     device_key.write_bytes(second)
-    _assert_refused(device_directory, "device.key", "does not contain an Ed25519 key")
+    _assert_refused(device_directory, "device.key", "Ed25519")
     device_key.write_bytes(first)
     tls_key.write_bytes(first)
-    _assert_refused(device_directory, "tls.key", "does not contain an ECDSA P-256 key")
+    _assert_refused(device_directory, "tls.key", "ECDSA P-256")
 
 
 @pytest.mark.parametrize("name", ["device.key", "tls.key", "tls.pem"])
@@ -85,7 +85,7 @@ def test_another_device_s_file_is_refused(
 ) -> None:
     enrol(fleet, tmp_path / "another")
     (device_directory / name).write_bytes((tmp_path / "another" / name).read_bytes())
-    _assert_refused(device_directory, name, "restore both")
+    _assert_refused(device_directory, name, "both")
 
 
 def test_a_namesake_fleet_s_certificate_is_refused(
@@ -93,14 +93,14 @@ def test_a_namesake_fleet_s_certificate_is_refused(
 ) -> None:
     stranger = enrol(namesake, tmp_path / "stranger")
     (device_directory / "ca.pem").write_bytes(stranger.ca_pem)
-    _assert_refused(device_directory, "tls.pem", "was not issued by fleet 'lorawan-7'")
+    _assert_refused(device_directory, "tls.pem", "fleet 'lorawan-7'")
     with pytest.raises(IdentityError, match=r"issued.*by"):
         verify_peer_certificate(stranger.tls_cert_pem, device)
 
 
 def test_a_device_certificate_is_not_a_fleet_certificate(device: Identity, device_directory: Path) -> None:
     (device_directory / "ca.pem").write_bytes(device.tls_cert_pem)
-    _assert_refused(device_directory, "ca.pem", "is not a fleet certificate")
+    _assert_refused(device_directory, "ca.pem", "fleet certificate")
 
 
 def test_a_self_signed_certificate_without_authority_is_not_a_fleet_certificate(
@@ -110,12 +110,12 @@ def test_a_self_signed_certificate_without_authority_is_not_a_fleet_certificate(
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, validity.not_before, validity.not_after)
     plain = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True).sign(key, SHA256())
     (device_directory / "ca.pem").write_bytes(plain.public_bytes(serialization.Encoding.PEM))
-    _assert_refused(device_directory, "ca.pem", "is a device certificate, not a fleet certificate")
+    _assert_refused(device_directory, "ca.pem", r"device certificate.*fleet certificate")
 
 
 def test_two_certificates_in_one_file_are_refused(device: Identity, device_directory: Path) -> None:
     (device_directory / "tls.pem").write_bytes(device.tls_cert_pem + device.ca_pem)
-    _assert_refused(device_directory, "tls.pem", "is not a single PEM certificate")
+    _assert_refused(device_directory, "tls.pem", r"single.*PEM")
 
 
 def test_certificates_are_valid_from_their_first_second_to_their_last(device: Identity, device_directory: Path) -> None:

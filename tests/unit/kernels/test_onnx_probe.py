@@ -53,12 +53,12 @@ def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
 @pytest.mark.parametrize(
     "flaw, why",
     [
-        ("mixes rows", "one example's contribution depends on other examples"),
-        ("draws", "two identical calls give different results"),
+        ("mixes rows", "depends"),
+        ("draws", "identical"),
     ],
 )
 def test_arithmetic_without_a_valid_epsilon_is_refused(flaw: Flaw, why: str) -> None:
-    with pytest.raises(ConfigError, match=rf"mine\.onnx: on this machine {why}, so no ε can be guaranteed"):
+    with pytest.raises(ConfigError, match=rf"mine\.onnx: .*{why}.*ε"):
         probe_graph(load_graph(checked_file(graph(flaw=flaw))))
 
 
@@ -113,7 +113,7 @@ def test_an_old_runtime_is_refused(version: str, monkeypatch: pytest.MonkeyPatch
     old = ModuleType("onnxruntime")
     old.__version__ = version  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "onnxruntime", old)
-    with pytest.raises(ConfigError, match=rf"ONNX Runtime {version} is older than 1\.24"):
+    with pytest.raises(ConfigError, match=rf"ONNX Runtime {version} .*1\.24"):
         onnxruntime()
 
 

@@ -55,7 +55,7 @@ def test_signing_again_yields_the_same_bytes(devices: list[Identity]) -> None:
 )
 def test_an_altered_record_is_refused(devices: list[Identity], change: dict[str, object]) -> None:
     altered = replace(published(devices[0]), **change)  # type: ignore[arg-type]
-    assert "was not signed by its owner" in reason(devices[1], altered)
+    assert "owner" in reason(devices[1], altered)
 
 
 def test_a_record_under_another_name_is_refused(devices: list[Identity]) -> None:
