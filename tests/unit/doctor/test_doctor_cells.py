@@ -26,16 +26,16 @@ def test_too_few_listed_peers_are_the_agent_s_own_error(fleet: Fleet, device: De
     secure_sums(device, membership={"sampling": "static"}, transport={"peers": [other.entry()]})
     with pytest.raises(ConfigError) as exc_info:
         list(cells(make_subject(device)))
-    assert "requires at least 8 devices, but this device and its transport.peers number only 2" in str(exc_info.value)
+    assert all(name in str(exc_info.value) for name in ("8 devices", "transport.peers"))
     completed = run_here("agent", "run", "--config", device.config)
     assert completed.code == ExitCode.CONFIGURATION
-    assert "a secure sum requires at least 8 devices" in completed.err
+    assert "8 devices" in completed.err
 
 
 def test_too_few_peers_and_a_dishonest_one_cause_warnings(device: Device) -> None:
     secure_sums(device, membership={"sampling": "newscast"})
     assert worst_finding(cells(make_subject(device))).level is Level.OK
     alone = worst_finding(cells(make_subject(device, status={"peers": []})))
-    assert (alone.level, "knows 1 of the 8 devices" in alone.what) == (Level.WARNING, True)
+    assert (alone.level, "1 of the 8" in alone.what) == (Level.WARNING, True)
     lied = worst_finding(cells(make_subject(device, status={"peers": [{}] * 7, "dishonest": "b3 lied (proved)"})))
-    assert (lied.level, "b3 lied (proved)" in lied.what) == (Level.WARNING, True)
+    assert (lied.level, "b3" in lied.what, "proved" in lied.what) == (Level.WARNING, True, True)

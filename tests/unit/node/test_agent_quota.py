@@ -67,7 +67,7 @@ def test_messages_and_bytes_are_bounded(quota: Quota, size: int) -> None:
     thing, most = ("bytes", 8) if size else ("messages", 256)
     for _ in range(most):
         quota.charge_message("greedy", size)
-    with pytest.raises(MessageRefused, match=f"greedy has used up its quota of {thing}; try again later"):
+    with pytest.raises(MessageRefused, match=f"greedy .*quota of {thing}"):
         quota.charge_message("greedy", size)
 
 

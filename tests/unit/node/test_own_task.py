@@ -77,7 +77,7 @@ def test_below_a_ceiling_steps_are_a_device_s_own_setting() -> None:
     with pytest.raises(ConfigError, match=r"privacy\.epsilon.*\b1\b"):
         config(("task", "epsilon", 1.0))
     for name in ("golf", "dp-cga", "without-replacement"):
-        with pytest.raises(ConfigError, match=rf"task\.steps: all devices with learner {name} take the same steps"):
+        with pytest.raises(ConfigError, match=rf"task\.steps: .*learner {name}"):
             config(most, ("learner", "name", name))
 
 

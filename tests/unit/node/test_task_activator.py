@@ -90,9 +90,9 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
     forged = structs.replace(bench.sign_task(), signature="").sign(stranger.sign)
     altered = structs.replace(bench.sign_task(), tables={**TABLES, "privacy": {"epsilon": 2.0}})
     for task, words in (
-        (forged, "not signed by fleet"),
-        (altered, "not signed by fleet"),
-        (bench.sign_task(fleet="road"), "belongs to fleet 'road'"),
+        (forged, r"signed.*fleet"),
+        (altered, r"signed.*fleet"),
+        (bench.sign_task(fleet="road"), "fleet 'road'"),
     ):
         with pytest.raises(TaskRefused, match=words):
             bench.activate(task)
@@ -102,14 +102,14 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_an_older_or_equal_epoch_is_refused(bench: Bench, epoch: int) -> None:
     bench.activate(bench.sign_task(2))
-    with pytest.raises(TaskRefused, match=f"epoch {epoch} has passed: this device is already in epoch 2"):
+    with pytest.raises(TaskRefused, match=rf"epoch {epoch} .*epoch 2"):
         bench.activate(bench.sign_task(epoch))
 
 
 def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
     with pytest.raises(TaskRefused, match="begun"):
         bench.activate(bench.sign_task(begins=int(NOW) + 3600))
-    with pytest.raises(TaskRefused, match="has ended"):
+    with pytest.raises(TaskRefused, match="ended"):
         bench.activate(bench.sign_task(ends=int(NOW)))
     bench.activate(bench.sign_task(begins=int(NOW) - 10, ends=int(NOW) + 10))
     vault = bench.vault()
@@ -288,7 +288,7 @@ def test_no_caller_can_open_a_budget_period(fleet: Fleet, tmp_path: Path) -> Non
 def test_units_with_their_own_budgets_are_not_renewed(fleet: Fleet, tmp_path: Path, unit: str) -> None:
     bench = Bench(fleet, tmp_path, RENEWS)
     bench.ledger = Ledger.in_memory("meter-17", replace(required_budget(bench.config), unit=unit))
-    with pytest.raises(SottovoceError, match=f"renews: the budget for a {unit} is never renewed"):
+    with pytest.raises(SottovoceError, match=f"renews: .*{unit}"):
         bench.vault()
 
 
