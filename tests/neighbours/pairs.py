@@ -7,6 +7,7 @@ file. Then, without noise and with batches coupled record by record:
 - both ledgers contain the same charges, and both worlds answer, refuse or crash in the same way;
 - each release draws noise once, as charged, and adds one draw of its own to each number;
 - no query whose release is stored is computed again;
+- a record whose number is a hash keeps it in both worlds and at every start, whatever other records do;
 - if two releases differ, the differing unit has been charged, and the releases differ by no more than the charge
   allows;
 - the total difference over one unit's releases is within the ledger's total for that unit, which is within the
@@ -64,13 +65,17 @@ def play(case: Case, seed: int) -> float:
 
 
 def _play(case: Case, seed: int, worlds: tuple[World, World]) -> float:
-    rng = random.Random(seed)
+    rng, numbers = random.Random(seed), dict[bytes, int]()
     largest = 0.0
     for life in make_arrivals_gradual(case, seed, repeat_queries(case, seed, draw_lives(case, rng))):
         config = case.config(**life.changed)
         if not start_both(worlds, life, config):
             continue
         require(worlds[0].statement == worlds[1].statement, "the statements differ")
+        for world in worlds:
+            if case.unit == "record" and world.units is not None and not world.enrolled:
+                for identity, number in zip(world.identities, world.units.tolist(), strict=True):
+                    require(numbers.setdefault(identity, number) == number, "an unchanged record has another number")
         assert worlds[0].statement is not None
         if worlds[0].statement.status is not Status.PROVED:
             continue
