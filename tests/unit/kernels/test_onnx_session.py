@@ -35,7 +35,7 @@ REMEDY = "build the graph file with `sottovoce model build`"
 def test_another_kind_of_file_is_refused(model: bytes, why: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match=why) as exc_info:
         GraphSession(model, "theirs.onnx")
-    assert str(exc_info.value).endswith(REMEDY)
+    assert REMEDY in str(exc_info.value)
     assert "theirs.onnx" in str(exc_info.value)
     assert "\n" not in str(exc_info.value)
     assert capfd.readouterr() == ("", ""), "nor does the runtime print anything"
