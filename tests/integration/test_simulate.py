@@ -12,7 +12,7 @@ from tests.support.processes import document
 from tests.support.reports import check_report
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-SPAMBASE = f'data="csv:{DATA}/spambase/spambase.data#header=no&label=-1"'
+SPAMBASE = f'data="csv:{DATA}/spambase/spambase.data#header=no&label=-1&classes=2"'
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data sets")
 
 

@@ -28,9 +28,9 @@ def run_report(*arguments: object, agents: int = 4) -> dict[str, Any]:
 
 def csv_file(directory: Path) -> str:
     features, labels = draw_records(240, 1)
-    rows = [",".join([*(f"{x:.4f}" for x in row), "abc"[label]]) for row, label in zip(features, labels, strict=True)]
+    rows = [",".join([*(f"{x:.4f}" for x in row), str(label)]) for row, label in zip(features, labels, strict=True)]
     (directory / "meters.csv").write_text("\n".join(["p,q,r,s,tariff", *rows]) + "\n")
-    return f"csv:{directory / 'meters.csv'}#label=tariff&bounds=0:1"
+    return f"csv:{directory / 'meters.csv'}#label=tariff&bounds=0:1&classes=3"
 
 
 def npz_file(directory: Path) -> str:
