@@ -129,6 +129,21 @@ class Listener:
         self._must_save, self._saved_at = False, time.monotonic()
         return has_windows
 
+    def prune(self) -> None:
+        """Delete old windows, unless a meter replays the past.
+
+        Raises:
+            DataError: if a person has to mend the store.
+        """
+        if any(meter.replays for meter in self._meters):
+            return
+        try:
+            self._store.prune(time.time())
+        except DataError as error:
+            if transient_fault_kind(error, has_worked=True) is None and not is_corrupt(error.__cause__):
+                raise
+            self._wait_for_disk(error)
+
     def _wait_for_disk(self, error: DataError) -> None:
         self._fault_log.log(logging.WARNING, "disk", "waiting-for-disk windows=%d %s", len(self._pending), error)
         if (dropped := len(self._pending) - _MAX_WAITING) > 0:

@@ -128,6 +128,7 @@ async def _serve_plugin_source(source: PluginSource, listener: Listener, on_stor
 async def _watch_and_save(listener: Listener, on_stored: Callable[[], None]) -> None:
     """Periodically log silent meters and store finished windows; call `on_stored` whenever windows have been stored."""
     while True:
+        listener.prune()
         await asyncio.sleep(_CHECK_INTERVAL)
         listener.log_silent_meters()
         if listener.save_if_due(idle=True):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from sottovoce.data.feed import Window
 from sottovoce.data.feed.store import SCHEMA, StoreReading, unusable_error, window_seconds
+from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import DataError
 from sottovoce.storage.durable import rename, sqlite_code
 
@@ -45,7 +46,7 @@ class WindowStore:
     Args:
         path: path of the file, which is created with mode 0600 if it does not exist.
         seconds: length of a window, in seconds; all windows in a file have this length.
-        keep_days: age in days, relative to the newest window, beyond which windows are deleted within a day.
+        keep_days: age in days, by the clock, beyond which `prune` deletes windows.
 
     Raises:
         DataError: if the store has another version or window length, is open in another process, or cannot be written.
@@ -53,8 +54,8 @@ class WindowStore:
 
     def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
         self._path, self._seconds = path, seconds
-        self._windows_to_keep, self._windows_per_day = keep_days * _DAY // seconds, _DAY // seconds
-        self._pruned_at = 0
+        self._keep_days, self._windows_per_day = keep_days, _DAY // seconds
+        self._pruned_until = 0
         self._lock = _acquire_lock(path)
         try:
             try:
@@ -108,7 +109,7 @@ class WindowStore:
         refused: Mapping[tuple[str, str], int],
         activity: Mapping[str, MeterActivity] = MappingProxyType({}),
     ) -> None:
-        """Durably add windows and the refusals since the last call, and then delete old windows.
+        """Durably add windows and the refusals since the last call.
 
         Args:
             windows: finished windows; a window that is already stored is unchanged.
@@ -119,12 +120,11 @@ class WindowStore:
             DataError: if the disk is full or failing, or the file was corrupt and has been replaced; nothing has been
                 written, and a later call may succeed.
         """
-        execute, newest = self._execute, 0
+        execute = self._execute
         try:
             execute("BEGIN IMMEDIATE")
             try:
                 for window in windows:
-                    newest = max(newest, window.number)
                     execute("INSERT OR IGNORE INTO meter (name) VALUES (?)", (window.meter,))
                     execute(
                         "INSERT OR IGNORE INTO window SELECT number, ?, ? FROM meter WHERE name = ?",
@@ -141,12 +141,6 @@ class WindowStore:
                         "= max(kept, excluded.kept), refused = excluded.refused, counts = counts + excluded.counts",
                         (meter, entry.last_message_at, entry.last_accepted_at, entry.last_refusal, entry.new_counts),
                     )
-                if newest >= self._pruned_at + self._windows_per_day:
-                    execute(
-                        "DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?",
-                        (self._windows_to_keep,),
-                    )
-                    self._pruned_at = newest
                 execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -156,6 +150,26 @@ class WindowStore:
             if is_corrupt(error):
                 self._replace()
             raise DataError(f"{self._path}: cannot write to the store ({error}); free up disk space") from error
+
+    def prune(self, now: float) -> None:
+        """Delete the windows of whole days that are too old by the clock, once a day.
+
+        No reading decides which days are deleted: otherwise, the reading of one day would change the records of others.
+
+        Args:
+            now: the current Unix time, in seconds; a clock that has not been set deletes nothing.
+
+        Raises:
+            DataError: if the disk is full or failing; nothing has been deleted, and a later call may succeed.
+        """
+        first_kept = int(now // _DAY) - self._keep_days
+        if now < NOT_BEFORE or first_kept <= self._pruned_until:
+            return
+        try:
+            self._execute("DELETE FROM window WHERE number < ?", (first_kept * self._windows_per_day,))
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{self._path}: cannot write to the store ({error}); free up disk space") from error
+        self._pruned_until = first_kept
 
     def close(self) -> None:
         """Close the file and release its lock."""

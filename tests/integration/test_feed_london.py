@@ -93,6 +93,6 @@ def test_london_homes_learn_from_their_feeds_and_beat_persistence(tmp_path: Path
     print({epsilon: report["final"] for epsilon, report in results.items()})
     exact = results["inf"]["final"]
     assert exact["mae_mean"] < exact["mae_persistence"]
-    assert results["2"]["privacy"]["status"] == "proved"
+    assert results["2"]["privacy"]["status"] == "not proved"  # the windows were read off the data
     assert results["2"]["privacy"]["unit"] == "window"
     assert results["2"]["final"]["mae_mean"] < 1.1 * exact["mae_persistence"]

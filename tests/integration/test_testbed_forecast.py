@@ -46,7 +46,9 @@ def test_a_fleet_beats_persistence_and_noise_costs_part_of_the_gain(tmp_path: Pa
 
 def test_a_window_s_guarantee_is_reported_and_agrees_with_the_ledger(tmp_path: Path) -> None:
     report = run_report(
-        "--data", meters_file(tmp_path, 4, 12), "--model", "ridge", "--set", "privacy.unit=window", agents=4
+        *("--data", meters_file(tmp_path, 4, 12), "--model", "ridge", "--set", "privacy.unit=window"),
+        *("--set", "data.windows=[0, 11]"),
+        agents=4,
     )
     privacy, run = report["privacy"], report["run"]
     assert (privacy["unit"], privacy["status"], run["model"], run["partition"]) == (

@@ -1,11 +1,12 @@
 """Listing of all plug-ins, and a check that each can be imported."""
 
 from collections.abc import Container
+from typing import cast
 
 from sottovoce.config.transport import OWN as TRANSPORTS
 from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.data.spec import KINDS as DATA_KINDS
-from sottovoce.data.spec import DataKind, unproved_reason
+from sottovoce.data.spec import DataKind, parse, unproved_reason
 from sottovoce.errors import PluginError
 from sottovoce.learning.registry import Algorithm, loaded_algorithms
 from sottovoce.net.transports.plugin import TransportPlugin
@@ -53,7 +54,7 @@ def find_problem(plugin: Plugin) -> str | None:
         find(plugin.kind, plugin.name, built_in)
         loaded = load(plugin, expected_type)
         if isinstance(loaded, DataKind) and loaded.write is not None:
-            return unproved_reason(plugin.name) or None
+            return unproved_reason(parse(loaded.example)) or None
     except PluginError as error:
         return str(error)
     return None
@@ -61,4 +62,6 @@ def find_problem(plugin: Plugin) -> str | None:
 
 def find_caveat(plugin: Plugin) -> str | None:
     """Return why runs with a working plug-in are not proved; None if nothing about the plug-in speaks against it."""
-    return unproved_reason(plugin.name) or None if plugin.kind == DATA_KIND else None
+    if plugin.kind != DATA_KIND:
+        return None
+    return unproved_reason(parse(cast(DataKind, load(plugin, DataKind)).example)) or None

@@ -12,7 +12,6 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.bounds import parse_bounds
 from sottovoce.data.dataset import Table, parse_number
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
@@ -93,8 +92,7 @@ def load_csv(path: Path, options: Mapping[str, str]) -> Table:
         columns=rows.names,
         classes=classes,
         labels=labels,
-        bounds=parse_bounds(options["bounds"], rows.values.shape[1], str(path)) if "bounds" in options else None,
-        spec_bounds=True,
+        bounds=options.get("bounds"),
         groups=_group_numbers(rows.texts["group"]) if "group" in rows.texts else None,
         origin=str(path),
         places=place,
@@ -150,7 +148,10 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
             if cells:
                 yield reader.line_num, cells
     except csv.Error:
-        raise DataError(f"{path}: line {reader.line_num} is not valid CSV; check the quotation marks") from None
+        raise DataError(
+            f"{path}: line {reader.line_num} is not valid CSV; check the quotation marks, or shorten a cell above "
+            f"{csv.field_size_limit():,} characters"
+        ) from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
 

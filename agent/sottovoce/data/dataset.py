@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.bounds import Bounds
+from sottovoce.data.bounds import Bounds, parse_bounds
 from sottovoce.data.records import Records, check_records
 from sottovoce.errors import DataError
 
@@ -110,8 +110,8 @@ class Table:
         columns: names of the columns according to the source; empty if it does not name them.
         classes: number of classes that the source declares, 1 for a regression; None if it declares none.
         labels: names of the classes 0 … classes-1 according to the source; empty if it does not name them.
-        bounds: declared range of each column.
-        spec_bounds: whether `bounds` come from the SPEC, whose ranges are in the declared order of the columns.
+        bounds: declared range of each column; or the text of the SPEC's option `bounds`, whose ranges are in the
+            declared order of the columns, and which is parsed once their number is known.
         windows: integer[n], window of each row.
         groups: integer[n], group of each row.
         target: meaning of a regression's target.
@@ -125,8 +125,7 @@ class Table:
     columns: tuple[str, ...] = ()
     classes: int | None = None
     labels: tuple[str, ...] = ()
-    bounds: Bounds | None = None
-    spec_bounds: bool = False
+    bounds: Bounds | str | None = None
     windows: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
     target: Target | None = None
@@ -146,6 +145,13 @@ class Table:
                 f"{self.origin}: it declares {self.classes} classes, but data.classes is {classes}; 1 means values to "
                 "predict instead of labels. Correct one of them."
             )
+        if self.labels and labels and sorted(map(label_key, self.labels)) != sorted(map(label_key, labels)):
+            odd = [name for name in (*self.labels, *labels) if (name in labels) != (name in self.labels)]
+            raise DataError(
+                f"{self.origin}: its class names differ from data.labels in {', '.join(odd)}. Correct one of them."
+            )
+        if len({label_key(name) for name in labels}) < len(labels):
+            raise DataError(f"{self.origin}: two of {', '.join(labels)} are the same label. Name each class once.")
         if self.labels and not labels:
             if classes is not None:
                 quoted = ", ".join(f'"{name}"' for name in self.labels)
@@ -160,10 +166,14 @@ class Table:
             labels, classes = self._read_classes()
             unproved = CLASSES_READ
         order = column_order(self.columns, declared.columns, self.origin)
-        bounds = self.bounds
-        if bounds is not None and order is not None and not self.spec_bounds:
-            bounds = bounds[0][order], bounds[1][order]
+        if classes == 1 and order is not None and order[-1] != len(order) - 1:
+            raise DataError(f"{self.origin}: {self.columns[-1]} is the column to predict; list it last in data.columns")
         records = self._records(self.rows, classes, labels, order, declared.features, is_test=False)
+        bounds = self.bounds
+        if isinstance(bounds, str):
+            bounds = parse_bounds(bounds, records.features.shape[1], self.origin)
+        elif bounds is not None and order is not None:
+            bounds = bounds[0][order], bounds[1][order]
         return DataSet(
             self.name,
             records,
@@ -213,10 +223,10 @@ class Table:
             labels = labels.tolist()
         if isinstance(labels, np.ndarray):
             return labels if classes == 1 else self._renumbered(labels, names, is_test=is_test)
-        known = {_label_key(name): code for code, name in enumerate(names or map(str, range(classes)))}
+        known = {label_key(name): code for code, name in enumerate(names or map(str, range(classes)))}
         codes = np.empty(len(labels), dtype=np.int64)
         for row, label in enumerate(labels):
-            code = known.get(_label_key(label))
+            code = known.get(label_key(label))
             if code is None:
                 hint = "" if names else f", which are 0 … {classes - 1}; if they have names, list those"
                 raise self._unknown_label(row, is_test=is_test, hint=hint)
@@ -229,16 +239,17 @@ class Table:
         A number is an index into the source's own class names, if it has any; or the declared name itself, if these
         are numbers; or a class number.
         """
-        if self.labels and sorted(self.labels) != sorted(names):
-            odd = [name for name in (*self.labels, *names) if (name in names) != (name in self.labels)]
-            raise DataError(
-                f"{self.origin}: its class names differ from data.labels in {', '.join(odd)}. Correct one of them."
-            )
         if self.labels:
-            keys = [self.labels.index(name) for name in names]
+            own = [label_key(name) for name in self.labels]
+            keys = [own.index(label_key(name)) for name in names]
         else:
-            keys = [int(name) for name in names if re.fullmatch(r"-?\d{1,9}", name)]
-        if len(keys) != len(names) or keys == [*range(len(names))] or labels.ndim != 1 or labels.dtype.kind not in "iu":
+            keys = [int(key) for name in names if re.fullmatch(r"-?\d{1,18}", key := label_key(name))]
+        if keys and len(keys) < len(names):
+            raise DataError(
+                f"{self.origin}: some of data.labels are numbers, so a number in y may be such a name or a class "
+                "number. Store the names in y as text."
+            )
+        if not keys or keys == [*range(len(names))] or labels.ndim != 1 or labels.dtype.kind not in "iu":
             return labels
         order = np.argsort(keys)
         codes: NDArray[np.int64] = order[np.minimum(np.searchsorted(keys, labels, sorter=order), len(keys) - 1)]
@@ -288,7 +299,7 @@ class Table:
             )
         numbers = [number for number in map(parse_number, labels) if number is not None]
         if len(numbers) < len(labels):
-            return tuple(sorted({_label_key(label) for label in labels}))
+            return tuple(sorted({label_key(label) for label in labels}))
         distinct = sorted(set(numbers))
         if any(number != int(number) for number in distinct) or _looks_like_quantity(len(distinct), len(labels)):
             raise self._quantity(len(distinct))
@@ -327,8 +338,11 @@ def _looks_like_quantity(distinct: int, rows: int) -> bool:
     return distinct > _MOST_CLASSES_READ or distinct > max(20, rows // 3)
 
 
-def _label_key(label: str) -> str:
-    """Return a label in the form in which it is looked up, in which 1, 1.0 and 01 are the same."""
+def label_key(label: str) -> str:
+    """Return a label in the form in which it is looked up, in which 1, 1.0, 01 and a 1 between spaces are the same."""
+    label = label.strip()
+    if re.fullmatch(r"[-+]?\d+", label, re.ASCII):
+        return str(int(label)) if len(label) < 1000 else label
     number = parse_number(label)
     return label if number is None or number != int(number) else str(int(number))
 

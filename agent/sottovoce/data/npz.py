@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.bounds import Bounds, check_bounds, parse_bounds
+from sottovoce.data.bounds import Bounds, check_bounds
 from sottovoce.data.dataset import Arrays, Table
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
@@ -57,8 +57,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> Table:
         columns=_names(arrays, "columns", origin),
         classes=classes,
         labels=labels,
-        bounds=_bounds(arrays, options, train[0].shape[1], origin),
-        spec_bounds="bounds" in options,
+        bounds=options.get("bounds") or _bounds(arrays, train[0].shape[1], origin),
         windows=_training_part("windows", arrays, codes.shape),
         groups=_training_part("groups", arrays, codes.shape),
         origin=origin,
@@ -91,6 +90,8 @@ def _required_array(arrays: Mapping[str, NDArray[Any]], names: tuple[str, str], 
 
 
 def _rows(array: NDArray[Any], origin: str) -> NDArray[Any]:
+    if array.shape == (0,):  # from an empty list of rows
+        return array.reshape(0, 0)
     if array.ndim < 2:
         raise DataError(f"{origin}: X has {array.ndim} dimensions. Store one row per record with at least one column.")
     return array.reshape(len(array), math.prod(array.shape[1:]))
@@ -145,11 +146,7 @@ def _names(arrays: Mapping[str, NDArray[Any]], array: str, origin: str) -> tuple
     return tuple(names.tolist())
 
 
-def _bounds(
-    arrays: Mapping[str, NDArray[Any]], options: Mapping[str, str], features: int, origin: str
-) -> Bounds | None:
-    if "bounds" in options:
-        return parse_bounds(options["bounds"], features, origin)
+def _bounds(arrays: Mapping[str, NDArray[Any]], features: int, origin: str) -> Bounds | None:
     if "bounds" not in arrays:
         return None
     declared = arrays["bounds"]

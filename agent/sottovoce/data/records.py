@@ -91,7 +91,8 @@ def check_records(
     """
     _check_shapes(features, labels, features_expected, origin)
     _check_labels(labels, classes, origin)
-    values = np.ascontiguousarray(features, dtype=np.float64)
+    with np.errstate(all="ignore"):  # a number of a wider type may be infinite here, which is refused below
+        values = np.ascontiguousarray(features, dtype=np.float64)
     _check_finite(values, origin)
     if windows is not None:
         windows = _checked_windows(windows, len(labels), origin)

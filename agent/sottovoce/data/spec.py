@@ -144,18 +144,22 @@ def load(spec: DataSpec | str, declared: Declaration | None = None) -> DataSet:
     if kind is None:
         raise DataError(f"There is no data kind {parsed.kind!r}.")
     dataset = _read(parsed.kind, kind, parsed.path, parsed.options).dataset(declared)
-    reasons = [reason for reason in (dataset.unproved, unproved_reason(parsed.kind)) if reason]
+    reasons = [reason for reason in (dataset.unproved, unproved_reason(parsed)) if reason]
     return replace(dataset, unproved="; ".join(reasons))
 
 
-@lru_cache
-def unproved_reason(name: str) -> str:
-    """Return why no run on data of this kind is proved; empty if nothing speaks against it.
+def unproved_reason(spec: DataSpec) -> str:
+    """Return why no run on such data is proved; empty if nothing speaks against it.
 
     Raises:
         DataError: if there is no such kind.
         PluginError: if the package that provides the kind fails.
     """
+    return _unproved_reason(spec.kind, tuple(spec.options.items()))
+
+
+@lru_cache
+def _unproved_reason(name: str, options: tuple[tuple[str, str], ...]) -> str:
     kind = _find_kind(name)
     if kind is None:
         raise DataError(f"There is no data kind {name!r}.")
@@ -163,8 +167,7 @@ def unproved_reason(name: str) -> str:
         return ""
     if kind.write is None or not kind.has_path:
         return f"the data kind {name} cannot show that each row becomes a record by itself (DataKind.write)"
-    options = parse(kind.example).options
-    problem = find_instability(lambda path: _read(name, kind, path, options), kind.write)
+    problem = find_instability(lambda path: _read(name, kind, path, dict(options)), kind.write)
     return (
         f"the data kind {name} breaks the rule that each row becomes a record by itself: {problem}" if problem else ""
     )
@@ -205,7 +208,7 @@ def _read_from_plugin(name: str, kind: DataKind, arguments: list[Any]) -> Table:
         raise plugin.error(f"the kind's loader returned an object of type {type(table).__name__}, not a Table")
     with plugin_errors(plugin):
         width = table.rows[0].shape[1]
-        if table.bounds is not None:
+        if table.bounds is not None and not isinstance(table.bounds, str):
             check_bounds(*table.bounds, width, table.origin)
     return table
 

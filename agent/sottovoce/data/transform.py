@@ -135,7 +135,8 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
         bounds: declared range, float64[d] twice, or None.
 
     Returns:
-        float64[n,width(name, d)], a new array. Each row is bit-identical regardless of which other rows are present.
+        float64[n,width(name, d)], a new array. Each row is bit-identical regardless of which other rows are present. A
+        row whose numbers are too large for the transform is 0.
 
     Raises:
         DataError: if the bounds are not declared for d features, or a step does not fit them.
@@ -147,10 +148,12 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
     rows = np.array(features, dtype=np.float64, order="C", copy=True)  # numpy allocates aligned memory
     if bounds is not None:
         np.clip(rows, *bounds, out=rows)
-    for step, number in parse_steps(name):
-        rows = np.ascontiguousarray(_STEPS[step].function(rows, bounds, number))
-        if step in NEW_COLUMNS:
-            bounds = None  # the bounds applied only to the previous columns
+    with np.errstate(all="ignore"):  # a warning would reveal something about a record
+        for step, number in parse_steps(name):
+            rows = np.ascontiguousarray(_STEPS[step].function(rows, bounds, number))
+            if step in NEW_COLUMNS:
+                bounds = None  # the bounds applied only to the previous columns
+    rows[~np.logical_and.reduce(np.isfinite(rows), axis=1)] = 0.0
     return rows
 
 

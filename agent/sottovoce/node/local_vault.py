@@ -84,7 +84,7 @@ def make_vault(
         noise=OperatingSystemNoise() if noise is None else noise,
         closed_reason=closing_reason,
         verify_signature=verify_member,
-        unproved=unproved_reason(parse(config.data.source).kind),
+        unproved=unproved_reason(parse(config.data.source)),
     )
 
 
@@ -124,11 +124,21 @@ def load_configured_dataset(data: DataSection) -> DataSet:
     days.
 
     Raises:
+        ConfigError: if the source has a test split.
         DataError: if the records cannot be read, or differ from the declaration.
     """
-    uses_loads = data.source.startswith("feed:") and data.classes > 1
-    source = f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if uses_loads else data.source
-    dataset = load(source, Declaration(data.classes, data.features, data.columns, data.labels))
+    spec = parse(data.source)
+    if "test" in spec.options:
+        raise ConfigError(
+            "data.source: a device holds no records out for testing, because a share of the records depends on their "
+            "number; remove test"
+        )
+    uses_loads = spec.kind == "feed" and data.classes > 1
+    if uses_loads:
+        spec = replace(spec, options={**spec.options, "task": "profile"})
+    elif spec.kind == "meters" and data.classes == 1:
+        spec = replace(spec, options={**spec.options, "test": "0"})
+    dataset = load(spec, Declaration(data.classes, data.features, data.columns, data.labels))
     raw = dataset.records
     if uses_loads and data.windows is not None and raw.windows is not None:
         first, last = data.windows

@@ -98,7 +98,7 @@ def _check_data_kind(config: AgentConfig) -> None:
     Raises:
         PrivacyError: if neither holds.
     """
-    reason = unproved_reason(parse(config.data.source).kind)
+    reason = unproved_reason(parse(config.data.source))
     if reason and not config.privacy.allow_unproved:
         raise PrivacyError(
             f"data.source: no ε is proved: {reason}; mend it, see `sottovoce plugins --check`, or set "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.data import load as load_data
 from sottovoce.data.feed import MeterSource
-from sottovoce.data.spec import KINDS, DataKind, unproved_reason
+from sottovoce.data.spec import KINDS, DataKind, parse, unproved_reason
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet import Fleet, Identity, Trust, create_fleet, enrol
 from sottovoce.fleet.identity import TLS_CERTIFICATE, TLS_KEY
@@ -215,7 +215,7 @@ def check_data_kind(name: str, *, rows: int = 20) -> None:
         raise AssertionError(f"no installed package provides a data kind named {name}")
     kind: DataKind = load(plugin, DataKind)
     require(kind.example.partition("#")[0].partition(":")[0] == name, f"the example {kind.example!r} has another name")
-    reason = unproved_reason(name)
+    reason = unproved_reason(parse(kind.example))
     require(not reason, reason)
     if kind.write is None:
         raise AssertionError(f"the data kind {name} has no write(), so it cannot be checked")

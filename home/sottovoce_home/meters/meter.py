@@ -57,6 +57,11 @@ class Meter:
         self._windows = windows(seconds, source.longest_gap, net=source.net)
 
     @property
+    def replays(self) -> bool:
+        """Whether the meter's messages are of the past."""
+        return self._source.replay
+
+    @property
     def restarts(self) -> int:
         """Number of new counts that began because the meter was reset or replaced or its register overflowed."""
         return sum(part.restarts for part in self._parts)

@@ -25,6 +25,7 @@ from sottovoce_lab.testbed.public_records import PublicSplit, split_public_recor
 
 _HOLD_OUT_SHARE = 0.2  # fraction of the records to hold out if there is no official test split
 _ANSWERS = "learner.answers"
+_WINDOWS_READ = "the first and last window were read off the data; declare them with data.windows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +196,11 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         first_family=_family(options.configuration(**tables, learner=_agent_learner_keys(options, 0, peers)), public),
         model=options.model or config.learner.chosen_model,
         target=_target(data),
-        windows=windows,
+        windows=data_section.windows,
         public_split=public_split,
         labels=data.labels,
         columns=data.columns,
-        unproved=data.unproved,
+        unproved="; ".join(reason for reason in (data.unproved, "" if windows is None else _WINDOWS_READ) if reason),
         gradient_bound=bound,
     )
 
@@ -280,8 +281,9 @@ def _target(data: DataSet) -> Target | None:
 
 
 def _windows(options: Options, train: Records) -> tuple[int, int] | None:
-    """Return the data's first and last window if the unit is a window; a testbed may inspect its data set."""
-    if options.budget.unit != "window" or train.windows is None or not len(train):
+    """Return the data's first and last window if the unit is a window and none are declared."""
+    declared = "data.windows" in options.settings
+    if declared or options.budget.unit != "window" or train.windows is None or not len(train):
         return None
     return int(train.windows.min()), int(train.windows.max())
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.data import DataSet, Declaration, Table, load
+from sottovoce.data import DataSet, Declaration, Table, apply, load
 from sottovoce.data.notes import data_notes, data_summary
-from sottovoce.data.stability import find_instability
+from sottovoce.data.stability import EXTREMES, find_instability
 from sottovoce.errors import DataError
 
 LABELS = ("away", "home", "car")
@@ -171,7 +171,8 @@ def test_notes_tell_the_owner_what_does_not_fit(tmp_path: Path) -> None:
 
 
 def write_numbers(path: Path, numbers: Sequence[int]) -> None:
-    path.write_text("".join(f"{number * number % 89}\n" for number in numbers), encoding="utf-8")
+    lines = (f"{number * number % 997 if number < EXTREMES else 10.0 ** (number - EXTREMES)}\n" for number in numbers)
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def read_numbers(path: Path) -> Table:
@@ -189,6 +190,9 @@ def read_numbers(path: Path) -> Table:
         lambda rows: rows[1:],
         lambda rows: np.vstack([rows, rows[:1]]),
         lambda rows: rows + len(rows),
+        lambda rows: rows / 255 if rows.max(initial=0) > 1e6 else rows,
+        lambda rows: np.clip(rows, *np.percentile(rows, [1, 99])) if len(rows) > 30 else rows,
+        lambda rows: rows[: max(1, round(0.98 * len(rows)))] if len(rows) > 1 else rows,
     ],
 )
 def test_neighbours_on_a_loader_find_rows_that_change_others(change: Any) -> None:
@@ -212,3 +216,53 @@ def test_bounds_and_classes_read_off_the_file_are_found() -> None:
 
     assert "bounds" in find_instability(read, write_numbers)
     assert "different" in find_instability(read_numbers, write_equal)
+
+
+@pytest.mark.parametrize("option", ["bounds=0:1,0:5", "bounds=0:1*2", "bounds=0:1"])
+def test_an_empty_file_without_a_heading_takes_its_bounds_from_the_declaration(tmp_path: Path, option: str) -> None:
+    """Otherwise, a device's only record would decide whether it starts."""
+    path = tmp_path / "a.csv"
+    for text in ("", "0.5,0.5,1\n"):
+        path.write_text(text, encoding="utf-8")
+        data = load(f"csv:{path}#header=no&label=-1&{option}", Declaration(classes=2, features=2))
+        assert data.bounds is not None
+        assert len(data.bounds[0]) == 2
+    empty = write_npz(tmp_path / "a.npz", X=np.array([]), y=np.array([]))
+    assert load(empty, Declaration(classes=2, features=2)).records.features.shape == (0, 2)
+
+
+def test_the_column_to_predict_is_declared_last(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("price,size\n10.5,3\n", encoding="utf-8")
+    with pytest.raises(DataError, match="price"):
+        load(f"csv:{path}#target=price", Declaration(classes=1, columns=("price", "size")))
+    assert load(f"csv:{path}#target=price", Declaration(classes=1, columns=("size", "price"))).classes == 1
+
+
+@pytest.mark.parametrize("labels", [("1.0", "0.0"), ("1e0", "0"), ("+1", "0"), (" 1", "0"), ("2", "1"), ("3", "1")])
+def test_csv_and_npz_read_the_same_numbers_as_the_same_classes(tmp_path: Path, labels: tuple[str, str]) -> None:
+    numbers = [int(float(label)) for label in labels]
+    declared = Declaration(classes=2, labels=labels)
+    table = load(write_csv(tmp_path / "a.csv", "a,b,state", *(f"1,2,{number}" for number in numbers)), declared)
+    archive = load(write_npz(tmp_path / "a.npz", X=np.zeros((2, 2)), y=np.array(numbers)), declared)
+    assert table.records.labels.tolist() == archive.records.labels.tolist() == [0, 1]
+
+
+def test_declared_names_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "a.csv", "a,b,state", "1,2,1")
+    for labels in (("1", "1.0"), ("0", "00"), ("home", "home ")):
+        with pytest.raises(DataError, match="label"):
+            load(source, Declaration(classes=2, labels=labels))
+    mixed = write_npz(tmp_path / "a.npz", X=np.zeros((2, 2)), y=np.array([1, 0]))
+    with pytest.raises(DataError, match=r"data\.labels"):
+        load(mixed, Declaration(classes=2, labels=("1", "home")))
+    with pytest.raises(DataError, match="bus"):
+        load(f"{source}&labels=car,bus", Declaration(classes=2, labels=("car", "1")))
+
+
+def test_a_transform_of_huge_numbers_is_silent_and_gives_a_row_of_zeros() -> None:
+    rows = np.array([[1.7e308, -1.7e308, 1.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
+    for name in ("centre,unit", "centre,rms", "unit", "harmonics(1),unit", "centred-unit"):
+        transformed = apply(name, rows, None)
+        assert np.isfinite(transformed).all()
+        np.testing.assert_array_equal(transformed[1], apply(name, rows[1:], None)[0])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import sottovoce_lab.templates
-from sottovoce.data.spec import unproved_reason
+from sottovoce.data import spec
 from sottovoce.learning import registry
 from sottovoce.plugins import KINDS, attribution, discovery
 
@@ -29,7 +29,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def clear() -> None:
-        for cached in (discovery._installed, discovery._any_plugin_installed, unproved_reason):
+        for cached in (discovery._installed, discovery._any_plugin_installed, spec._unproved_reason):
             cached.cache_clear()
 
     def make(kind: str, template: str, attribute: str, change: Callable[[str], str]) -> object:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from sottovoce.data import Table, uniform_bounds
 from sottovoce.data.spec import DataKind
+from sottovoce.data.stability import EXTREMES
 
 
 def load(path: Path, options: Mapping[str, str]) -> Table:
@@ -28,12 +29,17 @@ def load(path: Path, options: Mapping[str, str]) -> Table:
 
 
 def write(path: Path, numbers: Sequence[int]) -> None:
-    """Write a file with made-up rows, by which Sottovoce tests that each row becomes a record by itself."""
+    """Write a file with made-up rows, by which Sottovoce tests that each row becomes a record by itself.
+
+    Rows with numbers from EXTREMES on are far away, or at 0.
+    """
     lines = []
     for number in numbers:
         random = np.random.default_rng(number)
         ring, angle = number % 2, random.uniform(0, 2 * np.pi)
         radius = 0.7 + 0.7 * ring + 0.1 * random.standard_normal()
+        if number >= EXTREMES:
+            radius = 1e9 * (number - EXTREMES)
         lines.append(f"{radius * np.cos(angle):.6f},{radius * np.sin(angle):.6f},{ring}\n")
     path.write_text("".join(lines), encoding="utf-8")
 

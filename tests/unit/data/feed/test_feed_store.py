@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sottovoce.data import load, parse
 from sottovoce.data.feed import Window, read_windows
+from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import DataError
 from sottovoce_home.store import WindowStore, read_summary
 
@@ -49,11 +50,21 @@ def test_stored_windows_do_not_change(tmp_path: Path) -> None:
     assert read_windows(path).wh.tolist() == [[5]]
 
 
-def test_old_windows_are_deleted(tmp_path: Path) -> None:
-    path = stored(tmp_path / "w.db", *(Window("house", 1000 + n, n) for n in range(3 * DAY)), keep_days=2)
-    windows = read_windows(path)
-    assert windows.first == 1000 + DAY - 1
-    assert windows.wh.shape == (1, 2 * DAY + 1)
+def test_whole_days_are_deleted_by_the_clock_and_not_by_a_reading(tmp_path: Path) -> None:
+    path, today = tmp_path / "w.db", int(NOT_BEFORE // 86_400) + 10
+    store = WindowStore(path, 1800, keep_days=2)
+    store.write([Window("house", (today - 3) * DAY + n, n) for n in range(3 * DAY)], {})
+    store.write([Window("house", (today + 300) * DAY, 5)], {})
+    assert (read_windows(path).wh >= 0).sum() == 3 * DAY + 1
+    store.prune(today * 86_400 + 3600.0)
+    assert read_windows(path).first == (today - 2) * DAY
+    store.prune(0.0)  # the clock is not set
+    store.write([Window("house", (today - 3) * DAY, 7)], {})
+    store.prune(today * 86_400 + 7200.0)
+    assert read_windows(path).first == (today - 3) * DAY, "once a day"
+    store.prune((today + 1) * 86_400.0)
+    assert read_windows(path).first == (today - 1) * DAY
+    store.close()
 
 
 def test_deleted_windows_are_overwritten(tmp_path: Path) -> None:
