@@ -47,12 +47,12 @@ QUICK_MARKS := not (process or slow or statistical)
 MARKS = not soak$(if $(filter tests/%,$(ROOM)),, and $(if $(ROOM),$(QUICK_MARKS),(not process or smoke)))
 
 .PHONY: test
-test: setup  ## run the deterministic tests and a few fleets of processes: 5 minutes; one room: make test ROOM=privacy
+test: setup  ## run the deterministic tests and a few fleets of processes: 8 minutes; one room: make test ROOM=privacy
 	$(PYTEST) -n 3 -m "$(MARKS)" $(TESTS)
 
 # Slow and statistical tests are not measured, so `make test` is enough for them.
 .PHONY: test-all
-test-all: setup  ## run the rest: the tests of processes, and the quick ones again under coverage, with its threshold: 13 minutes
+test-all: setup  ## run the rest: the tests of processes, and the quick ones again under coverage, with its threshold
 	@rm -f .coverage .coverage.*
 	$(subst -m pytest,-m coverage run -m pytest,$(PYTEST)) -n 4 -m "not soak and (process or not (slow or statistical))"
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
