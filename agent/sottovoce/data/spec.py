@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sottovoce.data.bounds import check_bounds
 from sottovoce.data.dataset import DataSet, Declaration, Table
-from sottovoce.data.stability import Writer, find_instability
 from sottovoce.errors import DataError
 from sottovoce.plugins import DATA_KIND, find, plugin_errors
 from sottovoce.plugins import load as load_plugin
 from sottovoce.suggestions import suggest_name
+
+if TYPE_CHECKING:  # most devices have no data kind of another package
+    from sottovoce.data.stability import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class DataKind:
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     file: str | None = None
-    write: Writer | None = None
+    write: "Writer | None" = None
 
 
 KINDS: dict[str, DataKind] = {
@@ -167,6 +169,8 @@ def _unproved_reason(name: str, options: tuple[tuple[str, str], ...]) -> str:
         return ""
     if kind.write is None or not kind.has_path:
         return f"the data kind {name} cannot show that each row becomes a record by itself (DataKind.write)"
+    from sottovoce.data.stability import find_instability
+
     problem = find_instability(lambda path: _read(name, kind, path, dict(options)), kind.write)
     return (
         f"the data kind {name} breaks the rule that each row becomes a record by itself: {problem}" if problem else ""
