@@ -142,6 +142,7 @@ class AddressBook:
             SCHEMA.upgrade(connection, self._path)
             execute("PRAGMA journal_mode = WAL")
             execute("PRAGMA synchronous = NORMAL")
+            execute("PRAGMA cache_size = -128")  # KiB; SQLite's default is 2 MiB
             if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise ValueError(verdict)
             if (row := execute("SELECT seconds FROM clock").fetchone()) is None:

@@ -10,10 +10,12 @@ import sottovoce
 
 ONLINE = "online"
 OFFLINE = "offline"
+_FORECAST_EXPIRES = 7200  # seconds; a new forecast follows every half hour
 _DIAGNOSTIC = {"entity_category": "diagnostic"}
 _COMPONENTS: dict[str, dict[str, Any]] = {
     "state": {"name": "State", "icon": "mdi:state-machine", **_DIAGNOSTIC},
     "needs_a_person": {"platform": "binary_sensor", "name": "Needs a person", "device_class": "problem", **_DIAGNOSTIC},
+    "resting_until": {"name": "Resting until", "device_class": "timestamp", **_DIAGNOSTIC},
     "trouble": {"name": "Trouble", "icon": "mdi:alert-circle-outline", **_DIAGNOSTIC},
     "peers": {"name": "Peers", "icon": "mdi:lan", "state_class": "measurement", **_DIAGNOSTIC},
     "epsilon_left": {
@@ -87,6 +89,16 @@ class Topics:
         return f"sottovoce/home/{self.identifier}/state"
 
     @property
+    def forecast(self) -> str:
+        """Topic of the forecast for the next 48 half hours, which is JSON and retained."""
+        return f"sottovoce/home/{self.identifier}/forecast"
+
+    @property
+    def street(self) -> str:
+        """Topic of the newest result of the fleet's secure sums, which is JSON and retained."""
+        return f"sottovoce/home/{self.identifier}/street"
+
+    @property
     def switch(self) -> str:
         """Topic of the owner's switch."""
         return f"sottovoce/home/{self.identifier}/take-part"
@@ -97,7 +109,15 @@ class Topics:
         return f"sottovoce_{self.identifier}"
 
 
-def discovery_message(topics: Topics, name: str, expires: int, epoch: int | None = None) -> dict[str, Any]:
+def discovery_message(
+    topics: Topics,
+    name: str,
+    expires: int,
+    epoch: int | None = None,
+    *,
+    shows_forecast: bool = False,
+    shows_street: bool = False,
+) -> dict[str, Any]:
     """Return the discovery message that describes the device.
 
     Args:
@@ -105,6 +125,8 @@ def discovery_message(topics: Topics, name: str, expires: int, epoch: int | None
         name: display name of the device.
         expires: seconds after which a state message expires.
         epoch: epoch of the fleet's newest task, or 0 before the first task; None if tasks are not shown.
+        shows_forecast: whether the forecast for the next 48 half hours is published.
+        shows_street: whether the newest result of the fleet's secure sums is published.
 
     Returns:
         The message, JSON-ready.
@@ -128,10 +150,42 @@ def discovery_message(topics: Topics, name: str, expires: int, epoch: int | None
             }
             for key, component in {**_COMPONENTS, **({} if epoch is None else _TASK)}.items()
         }
-        | ({"takes_part": _switch(topics, epoch)} if epoch else {}),
+        | ({"takes_part": _switch(topics, epoch)} if epoch else {})
+        | ({"forecast": _forecast(topics)} if shows_forecast else {})
+        | ({"street": _street(topics)} if shows_street else {}),
         "state_topic": topics.state,
         "availability_topic": topics.availability,
         "qos": 1,
+    }
+
+
+def _forecast(topics: Topics) -> dict[str, Any]:
+    return {
+        "platform": "sensor",
+        "name": "Energy expected in 24 hours",
+        "unique_id": f"{topics.device}_forecast",
+        "device_class": "energy",
+        "unit_of_measurement": "kWh",
+        "suggested_display_precision": 1,
+        "state_topic": topics.forecast,
+        "value_template": "{{ value_json.kwh }}",
+        "json_attributes_topic": topics.forecast,
+        "expire_after": _FORECAST_EXPIRES,
+    }
+
+
+def _street(topics: Topics) -> dict[str, Any]:
+    return {
+        "platform": "sensor",
+        "name": "Your street's mean day",
+        "icon": "mdi:home-group",
+        "unique_id": f"{topics.device}_street",
+        "device_class": "energy",
+        "unit_of_measurement": "kWh",
+        "suggested_display_precision": 1,
+        "state_topic": topics.street,
+        "value_template": "{{ value_json.kwh }}",
+        "json_attributes_topic": topics.street,
     }
 
 

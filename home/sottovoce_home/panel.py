@@ -1,4 +1,4 @@
-"""Panel for Home Assistant: publishes public facts about the agent, and a prediction, only on the home's own broker."""
+"""Panel for Home Assistant: publishes public facts about the agent, and forecasts, only on the home's own broker."""
 
 import asyncio
 import json
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.config import AgentConfig
 from sottovoce.days import date_after
-from sottovoce.errors import NetworkError
+from sottovoce.errors import DataError, NetworkError
 from sottovoce.node.control import ask
 from sottovoce.node.faults import Fault
 
 from sottovoce_home.broker import Session, Will
 from sottovoce_home.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery_message
-from sottovoce_home.prediction import Predictor
+from sottovoce_home.prediction import Prediction, Predictor, forecast_document
+from sottovoce_home.street import street_document
 
 if TYPE_CHECKING:
     from sottovoce_home.participation import Participation
@@ -44,6 +45,9 @@ class Panel:
         self._state = config.agent.state
         self._readers = config.agent.readers_socket
         self._predictor = Predictor(config)
+        self._config = config
+        self._retained: dict[str, str] = {}
+        self._shows_forecast, self._shows_street = section.forecast, section.street
         self._participation = _make_participation(config) if section.tasks else None
         self._keys = KEYS if self._participation is None else (*KEYS, *TASK_KEYS)
         self._announcement_due, self._switch_used = asyncio.Event(), asyncio.Event()
@@ -81,13 +85,15 @@ class Panel:
         """
         self._announcement_due.set()
         announced: int | None = None
+        published: dict[str, str] = {}
         while True:
             if self._announcement_due.is_set():
                 self._announcement_due.clear()
                 announced = None if self._participation is None else self._participation.epoch
-                config = json.dumps(discovery_message(self._topics, self._name, round(3 * self._period), announced))
+                config = json.dumps(self._describe(announced))
                 await connection.publish(self._topics.discovery, config, retain=True, confirmed=True)
                 await connection.publish(self._topics.availability, ONLINE, retain=True, confirmed=True)
+                published = {}
             windows_stored.clear()
             self._switch_used.clear()
             state = json.dumps(await asyncio.to_thread(self.read_state))
@@ -95,7 +101,21 @@ class Panel:
                 self._announcement_due.set()
                 continue
             await connection.publish(self._topics.state, state, retain=False, confirmed=False)
+            for topic, text in self._retained.items():
+                if published.get(topic) != text:  # an empty message makes the broker forget the last one
+                    await connection.publish(topic, text, retain=True, confirmed=True)
+                    published[topic] = text
             await _wait_for_first(self._announcement_due, self._switch_used, windows_stored, seconds=self._period)
+
+    def _describe(self, epoch: int | None) -> dict[str, Any]:
+        return discovery_message(
+            self._topics,
+            self._name,
+            round(3 * self._period),
+            epoch,
+            shows_forecast=self._shows_forecast,
+            shows_street=self._shows_street,
+        )
 
     async def announce_offline(self, connection: Session) -> None:
         """Announce that the device is offline; if the connection no longer allows this, the broker does so instead."""
@@ -111,10 +131,20 @@ class Panel:
             status = ask(self._state, "status", _ANSWER_TIMEOUT, waiting=True, readers=self._readers)
             model = {} if "fault" in status else ask(self._state, "model", _ANSWER_TIMEOUT, readers=self._readers)
         except NetworkError:
+            status, model = None, {}
+        try:
+            prediction = self._predictor.predict(model)
+        except DataError:  # nothing has been stored yet, or the listener has logged what is wrong with the store
+            prediction = Prediction()
+        forecast = forecast_document(prediction) if self._shows_forecast else None
+        street = street_document(self._config, status, model) if self._shows_street else None
+        for topic, document in ((self._topics.forecast, forecast), (self._topics.street, street)):
+            self._retained[topic] = "" if document is None else json.dumps(document)
+        if status is None:
             if not self._is_unreachable:
                 _log.warning("waiting-for-agent reason=the agent does not answer next_attempt_s=%.0f", self._period)
             self._is_unreachable = True
-            return {**dict.fromkeys(self._keys), "state": UNREACHABLE}
+            return {**dict.fromkeys(self._keys), "state": UNREACHABLE, "prediction": prediction.energy}
         self._is_unreachable = False
         if "fault" in status:
             fault = Fault.from_status(status["fault"])
@@ -125,6 +155,7 @@ class Panel:
                 "state": status["state"],
                 "needs_a_person": problem,
                 "trouble": trouble,
+                "prediction": prediction.energy,
             }
         traffic = status["traffic"]["messages"], status["traffic"]["received"]
         if self._traffic is not None and traffic != self._traffic:
@@ -134,6 +165,7 @@ class Panel:
         total, spent = privacy["epsilon"], privacy["spent_epsilon"]
         return {
             "state": status["state"],
+            "resting_until": status.get("resting_until"),
             "needs_a_person": "OFF",
             "trouble": status["transport"]["trouble"][:_MAX_STATE_LENGTH] or "none",
             "peers": len(status["peers"]),
@@ -141,7 +173,7 @@ class Panel:
             "budget_lasts_until": date_after(status["ledger"]["lasts_days"]),
             "last_exchange": self._last_exchange,
             "certificate_expires": status["certificate_expires"],
-            "prediction": self._predictor.predict(model),
+            "prediction": prediction.energy,
             **({} if self._participation is None else self._participation.state(status)),
         }
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
+from sottovoce.fleet.consent import read_consent
 from sottovoce.fleet.signed_task import SignedTask
-from sottovoce.node.consent import consent_directory, load_newest_task, read_consent, record_answer
+from sottovoce.node.control import consent_directory, load_newest_task, record_answer
 
 from sottovoce_home.home_assistant import leave_payload, take_part_payload
 

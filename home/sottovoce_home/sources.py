@@ -1,10 +1,14 @@
 """Conversion of the `[feed]` configuration to broker settings and meter sources."""
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
 
+import msgspec
 from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, fill_placeholders, parse_broker_url
+from sottovoce.config.feed import is_broker_url
 from sottovoce.errors import ConfigError
-from sottovoce.node.password import read_password
+from sottovoce.node.network import read_password
 
 from sottovoce_home.broker import BrokerSettings, tls_context
 from sottovoce_home.meters import Source, Value
@@ -38,8 +42,24 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
     Raises:
         ConfigError: if a file specified in the configuration is missing, or readable by others.
     """
-    feed = config.feed
-    host, port, encrypted = parse_broker_url(broker_url(config))
+    return connection_settings(config.feed, broker_url(config), identifier)
+
+
+def connection_settings(feed: FeedSection, url: str, identifier: str) -> BrokerSettings:
+    """Return the settings for a connection to a broker, with the credentials of a `[feed]` section.
+
+    Args:
+        feed: the section.
+        url: URL of the broker.
+        identifier: public identifier of this client.
+
+    Raises:
+        ConfigError: if a file specified in the section is missing, or readable by others, or if there is a CA for a
+            connection without TLS.
+    """
+    host, port, encrypted = parse_broker_url(url)
+    if feed.ca is not None and not encrypted:
+        raise ConfigError(f"feed.ca: {url} is not encrypted, so no certificate is checked; use mqtts://, or remove ca")
     return BrokerSettings(
         host=host,
         port=port,
@@ -51,12 +71,39 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
     )
 
 
+def replace_connection(
+    feed: FeedSection,
+    url: str,
+    *,
+    username: str | None,
+    password_file: Path | None,
+    ca: Path | None,
+    version: Literal["5", "3.1.1"] | None,
+) -> FeedSection:
+    """Return a `[feed]` section with the options of a command that are set.
+
+    Raises:
+        ConfigError: if `url` is not a broker's, or a password has no user name.
+    """
+    if not is_broker_url(url):
+        raise ConfigError(f"--broker: {url!r} is not mqtt://HOST:PORT or mqtts://HOST:PORT")
+    given = {"username": username, "password_file": password_file, "ca": ca, "version": version}
+    if password_file is not None and (username or feed.username) is None:
+        raise ConfigError("--username: required with --password-file")
+    return msgspec.structs.replace(feed, **{key: value for key, value in given.items() if value is not None})
+
+
 def build_sources(feed: FeedSection) -> list[Source]:
     """Return a Source for each configured meter."""
-    return [_build_source(meter, feed.find_format(meter), feed.longest_gap(meter)) for meter in feed.meters]
+    return [_build_source(feed, meter, feed.find_format(meter)) for meter in feed.meters]
 
 
-def _build_source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
+def topic_filters(feed: FeedSection) -> dict[str, list[str]]:
+    """Return the topic filters of each configured meter, by its name."""
+    return {source.meter: list(dict.fromkeys(value.topic for value in source.values)) for source in build_sources(feed)}
+
+
+def _build_source(feed: FeedSection, meter: MeterSection, chosen: FormatSection) -> Source:
     unit = _KILO if chosen.unit.startswith("k") else 1.0
     factor = unit * chosen.scale * meter.scale
     return Source(
@@ -75,7 +122,9 @@ def _build_source(meter: MeterSection, chosen: FormatSection, gap: float) -> Sou
         time_zone=meter.time_zone,
         max_watts=meter.max_power * _KILO,
         resolution=chosen.resolution * unit * meter.scale,
-        longest_gap=gap,
+        longest_gap=feed.longest_gap(meter),
+        gap_is_set=meter.longest_gap is not None,
+        latest=feed.latest(meter),
         replay=meter.replay,
         net=meter.net,
     )

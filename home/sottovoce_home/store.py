@@ -1,4 +1,4 @@
-"""Write windows to the store, and summarise it without energy values. Readings are never stored."""
+"""Write windows to the store, and summarise it without energy values. Of the readings, only the last is stored."""
 
 import fcntl
 import itertools
@@ -11,14 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 from sottovoce.data.feed import Window
 from sottovoce.data.feed.store import SCHEMA, StoreReading, unusable_error, window_seconds
 from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import DataError
 from sottovoce.storage.durable import rename, sqlite_code
+from sottovoce.storage.schema import use_log
+
+from sottovoce_home.meters import DayFacts
 
 _log = logging.getLogger("sottovoce.home.store")
 _DAY = 86_400
+_OBSERVED_DAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,7 @@ class WindowStore:
                     f"{path}: the store contains windows of {found} s, not {seconds} s; restore feed.window, or "
                     "set a different feed.store"
                 )
-            self._execute("PRAGMA journal_mode = WAL")
-            self._execute("PRAGMA synchronous = FULL")
+            use_log(self._connection)
             self._execute("PRAGMA secure_delete = ON")
         except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
             raise unusable_error(path, error) from error
@@ -108,6 +112,8 @@ class WindowStore:
         windows: Iterable[Window],
         refused: Mapping[tuple[str, str], int],
         activity: Mapping[str, MeterActivity] = MappingProxyType({}),
+        states: Mapping[str, bytes] = MappingProxyType({}),
+        observed: Mapping[tuple[str, int], DayFacts] = MappingProxyType({}),
     ) -> None:
         """Durably add windows and the refusals since the last call.
 
@@ -115,6 +121,8 @@ class WindowStore:
             windows: finished windows; a window that is already stored is unchanged.
             refused: number of refusals since the last call, by meter and reason.
             activity: recent activity, by meter; `new_counts` includes only new counts since the last call.
+            states: states from which the next process continues the meters' counts, by meter.
+            observed: what the meters did, by meter and day; the facts of the last days are stored.
 
         Raises:
             DataError: if the disk is full or failing, or the file was corrupt and has been replaced; nothing has been
@@ -141,6 +149,15 @@ class WindowStore:
                         "= max(kept, excluded.kept), refused = excluded.refused, counts = counts + excluded.counts",
                         (meter, entry.last_message_at, entry.last_accepted_at, entry.last_refusal, entry.new_counts),
                     )
+                for meter, state in states.items():
+                    execute("INSERT OR REPLACE INTO counter VALUES (?, ?)", (meter, state))
+                for (meter, day), facts in observed.items():
+                    execute(  # after a restart, the longer part of the day is kept
+                        "INSERT INTO observed VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET readings = "
+                        "excluded.readings, facts = excluded.facts WHERE excluded.readings >= readings",
+                        (meter, day, facts.readings, msgspec.msgpack.encode(facts)),
+                    )
+                    execute("DELETE FROM observed WHERE meter = ? AND day < ?", (meter, day - _OBSERVED_DAYS))
                 execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -149,7 +166,15 @@ class WindowStore:
         except sqlite3.DatabaseError as error:
             if is_corrupt(error):
                 self._replace()
+                raise DataError(
+                    f"{self._path}: the store was corrupt ({error}) and has been replaced by an empty one; check the "
+                    "disk"
+                ) from error
             raise DataError(f"{self._path}: cannot write to the store ({error}); free up disk space") from error
+
+    def states(self) -> dict[str, bytes]:
+        """Return the states of the meters' counts when they were last written, by meter."""
+        return dict(self._execute("SELECT meter, state FROM counter").fetchall())
 
     def prune(self, now: float) -> None:
         """Delete the windows of whole days that are too old by the clock, once a day.

@@ -32,6 +32,7 @@ LISTEN_SECONDS = 1.5
 """Time in seconds for which one query waits for answers."""
 
 _MAX_NAMES = 4096
+_MAX_NAME_BYTES, _MAX_LABEL_BYTES = 253, 63  # RFC 1035
 _MAX_REQUESTED = 16  # maximum number of names per query whose missing addresses are requested
 _REQUEST_SECONDS = 1.0
 _MAX_ADDRESSES = 4
@@ -87,9 +88,11 @@ class MdnsSource:
 
         names: set[str] = set()
 
-        def on_change(*, name: str, state_change: ServiceStateChange, **_: object) -> None:
+        def on_change(*, zeroconf: "Zeroconf", name: str, state_change: ServiceStateChange, **_: object) -> None:
             if state_change is ServiceStateChange.Removed:
                 names.discard(name)
+            elif not _can_be_asked_for(name):
+                self._forget(zeroconf, name)
             elif len(names) < _MAX_NAMES and name.endswith(f".{SERVICE}"):
                 names.add(name)
 
@@ -135,6 +138,11 @@ class MdnsSource:
             self._announced = True
         return self._open
 
+    def _forget(self, zeroconf: "Zeroconf", name: str) -> None:
+        """Remove a stranger's name from zeroconf's cache, because zeroconf would repeat it in its next queries."""
+        pointers = zeroconf.cache.async_entries_with_name(self._type)
+        zeroconf.cache.async_remove_records([pointer for pointer in pointers if getattr(pointer, "alias", "") == name])
+
     async def _addresses(self) -> list[str]:
         """Return this device's host address, or the first few addresses of its host name."""
         host = self._host.strip("[]")
@@ -155,8 +163,24 @@ class MdnsSource:
                 infos.append(AsyncServiceInfo(self._type, name))
         cached = [info for info in infos if info.load_from_cache(zeroconf)]
         uncached = [info for info in infos if info not in cached][:_MAX_REQUESTED]
-        answers = await asyncio.gather(*(info.async_request(zeroconf, _REQUEST_SECONDS * 1000) for info in uncached))
+        answers = await asyncio.gather(*(_request(info, zeroconf) for info in uncached))
         return cached + [info for info, answered in zip(uncached, answers, strict=True) if answered]
+
+
+async def _request(info: "AsyncServiceInfo", zeroconf: "Zeroconf") -> bool:
+    """Request the records that are missing for a name, and return whether they have arrived."""
+    from zeroconf import NamePartTooLongException
+
+    try:
+        return await info.async_request(zeroconf, _REQUEST_SECONDS * 1000)
+    except NamePartTooLongException:  # a stranger may have sent a malformed host for the name
+        return False
+
+
+def _can_be_asked_for(name: str) -> bool:
+    """Return whether zeroconf can send a name that it has received; bytes that are no text become longer."""
+    encoded = name.encode(errors="surrogateescape")
+    return len(encoded) <= _MAX_NAME_BYTES and all(len(label) <= _MAX_LABEL_BYTES for label in encoded.split(b"."))
 
 
 def _contact(info: "AsyncServiceInfo") -> Contact | None:

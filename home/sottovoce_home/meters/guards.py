@@ -2,11 +2,7 @@
 
 from sottovoce.errors import MessageRefused
 
-SLACK_SECONDS = 60.0
 _MAX_AHEAD_SECONDS = 300.0
-_MAX_AGE_SECONDS = 900.0
-_HOUR = 3600.0
-_READINGS_FOR_RESET = 3
 
 
 class SingleTopicGuard:
@@ -35,11 +31,13 @@ class FreshnessGuard:
 
     Args:
         longest_gap: maximum age of a retained reading, in seconds.
+        latest: maximum age of another reading, in seconds.
         replay: whether times in the past are allowed.
     """
 
-    def __init__(self, longest_gap: float, replay: bool) -> None:
+    def __init__(self, longest_gap: float, latest: float, *, replay: bool) -> None:
         self._longest_gap = longest_gap
+        self._latest = latest
         self._replay = replay
 
     def check(self, retained: bool, measured: float | None, now: float) -> None:
@@ -64,8 +62,10 @@ class FreshnessGuard:
             raise MessageRefused(
                 "ahead", "the reading's time is in the future; set the clocks of the meter and of this device"
             )
-        if now - measured > _MAX_AGE_SECONDS and not self._replay:
-            raise MessageRefused("stale", "the reading is too old; set the meter's clock, or declare a replay")
+        if now - measured > self._latest and not self._replay:
+            raise MessageRefused(
+                "stale", "the reading is too old; set the meter's clock, or declare how late it may be: latest"
+            )
 
 
 class OrderGuard:
@@ -87,85 +87,6 @@ class OrderGuard:
         if measured <= self.last:
             raise MessageRefused("not-newer", "the reading is not newer than the last one; it is a duplicate or late")
         self.last = measured
-
-
-class CounterGuard:
-    """Guard that limits a counter's rate of increase to the largest plausible power; a net counter may fall as fast.
-
-    A value that does not continue the previous one is refused until three consecutive values continue one another. Then
-    a new count begins, because the meter was reset or replaced or its register overflowed; the energy in between is
-    missing.
-
-    After a start, meters report 0 until they have recovered their count. Therefore, a meter's only counter begins
-    with its first value above 0. A counter for one of several tariffs may really be at 0, and so may a net counter.
-
-    Args:
-        max_watts: largest plausible power, in W.
-        resolution: smallest step of the counter, in Wh.
-        is_only_counter: whether this is the meter's only counter.
-        net: whether the counter falls while energy is exported.
-
-    Attributes:
-        restarts: number of new counts that have begun.
-    """
-
-    def __init__(self, max_watts: float, resolution: float, *, is_only_counter: bool, net: bool) -> None:
-        self.restarts = 0
-        self._max_watts = max_watts
-        self._resolution = resolution
-        self._accepts_zero = not is_only_counter or net
-        self._net = net
-        self._last: tuple[float, float] | None = None
-        self._candidates: list[tuple[float, float]] = []
-
-    def check(self, tick: float, wh: float) -> bool:
-        """Check a counter value.
-
-        Args:
-            tick: time of the value, in seconds on any clock.
-            wh: counter value, in Wh.
-
-        Returns:
-            Whether the value continues the previous one; otherwise a new count begins.
-
-        Raises:
-            MessageRefused: if the value is negative, fell, rose implausibly fast, or is a 0 that the meter may report
-                before it has recovered its count.
-        """
-        if wh < 0 and not self._net:
-            raise MessageRefused(
-                "range", "the counter is below 0; if it falls while energy is exported, set net = true"
-            )
-        if self._last is not None and self._continues(self._last, (tick, wh)):
-            self._last = tick, wh
-            self._candidates.clear()
-            return True
-        if wh == 0 and not self._accepts_zero:
-            raise MessageRefused(
-                "zero-start" if self._last is None else "fell",
-                "the counter is 0; the meter may not have recovered its count yet",
-            )
-        if self._last is not None:
-            self._check_new_count(self._last[1], (tick, wh))
-        self._last = tick, wh
-        return False
-
-    def _check_new_count(self, before: float, reading: tuple[float, float]) -> None:
-        if self._candidates and not self._continues(self._candidates[-1], reading):
-            self._candidates.clear()
-        self._candidates.append(reading)
-        if len(self._candidates) < _READINGS_FOR_RESET:
-            if reading[1] < before:
-                raise MessageRefused(
-                    "fell", "the counter decreased; three such readings in a row are treated as a counter reset"
-                )
-            raise MessageRefused("jumped", "the counter rose faster than the largest plausible power")
-        self._candidates.clear()
-        self.restarts += 1
-
-    def _continues(self, before: tuple[float, float], after: tuple[float, float]) -> bool:
-        max_change = self._max_watts * (after[0] - before[0] + SLACK_SECONDS) / _HOUR + self._resolution
-        return (-max_change if self._net else 0.0) <= after[1] - before[1] <= max_change
 
 
 class RangeGuard:

@@ -9,9 +9,10 @@ from sottovoce.days import EXPORT
 from sottovoce.errors import MessageRefused
 
 from sottovoce_home.meters.clock import Clock
-from sottovoce_home.meters.guards import CounterGuard, FreshnessGuard, OrderGuard, RangeGuard, SingleTopicGuard
+from sottovoce_home.meters.guards import FreshnessGuard, OrderGuard, RangeGuard, SingleTopicGuard
+from sottovoce_home.meters.observation import Observation
 from sottovoce_home.meters.payload import extract_value, parse_number, parse_payload, possible_times
-from sottovoce_home.meters.reduction import CounterWindows, PowerWindows
+from sottovoce_home.meters.reduction import CounterReduction, CounterState, PowerWindows
 from sottovoce_home.meters.source import Source, Value, covers
 
 _CLOCK_BACK = "the counter rose but the time did not advance, so a clock was set back; declare the meter's time_zone"
@@ -51,10 +52,11 @@ class Meter:
         self.accepted = 0
         self._source = source
         self._clock = Clock()
-        self._freshness_guard = FreshnessGuard(source.longest_gap, source.replay)
+        self._freshness_guard = FreshnessGuard(source.longest_gap, source.latest, replay=source.replay)
+        self.observation = Observation(is_counter=source.counter)
         self._parts = [_ValueReader(value, source) for value in source.values]
-        windows = CounterWindows if source.counter else PowerWindows
-        self._windows = windows(seconds, source.longest_gap, net=source.net)
+        self._counter = CounterReduction(source, seconds) if source.counter else None
+        self._windows = self._counter or PowerWindows(seconds, source.longest_gap, net=source.net)
 
     @property
     def replays(self) -> bool:
@@ -62,9 +64,24 @@ class Meter:
         return self._source.replay
 
     @property
+    def has_times(self) -> bool:
+        """Whether the meter's messages contain measurement times."""
+        return bool(self._source.time_path)
+
+    @property
     def restarts(self) -> int:
         """Number of new counts that began because the meter was reset or replaced or its register overflowed."""
-        return sum(part.restarts for part in self._parts)
+        return 0 if self._counter is None else self._counter.restarts
+
+    @property
+    def state(self) -> CounterState | None:
+        """State from which a later process continues a count; None for a power."""
+        return None if self._counter is None else self._counter.state
+
+    def resume(self, state: CounterState) -> None:
+        """Continue the count of an earlier process."""
+        if self._counter is not None:
+            self._counter.resume(state)
 
     def listens_to(self, topic: str) -> bool:
         """Return whether a topic matches one of this meter's filters."""
@@ -95,26 +112,24 @@ class Meter:
         if was_set and measured is None:
             self._windows.forget()
         self._freshness_guard.check(arrival.retained, measured, now)
-        when, tick = (now, arrival.monotonic) if measured is None else (measured, measured)
-        for part in self._parts:
-            if covers(part.value.topic, arrival.topic):
-                value = parse_number(extract_value(content, part.value.path)) * source.factor
-                try:
-                    continues = part.accept(arrival.topic, value, tick, stamped=measured is not None)
-                except ClockSetBack:
-                    self._windows.forget()
-                    raise
-                if not continues:
-                    self._windows.forget()
+        when = now if measured is None else measured
+        parts = [part for part in self._parts if covers(part.value.topic, arrival.topic)]
+        values = [parse_number(extract_value(content, part.value.path)) * source.factor for part in parts]
+        for part, value in zip(parts, values, strict=True):
+            try:
+                part.accept(arrival.topic, value, when, stamped=measured is not None)
+            except ClockSetBack:
+                self._windows.forget()
+                raise
+        windows: list[tuple[int, int]] = []
+        if all(part.is_new for part in self._parts):
+            for part in self._parts:
+                part.is_new = False
+            current = tuple(part.last_value for part in self._parts)
+            self.observation.add(when, sum(current))
+            windows = self._windows.add(when, current)
         self.accepted += 1
-        if not all(part.is_new for part in self._parts):
-            return []
-        total = sum(part.last_value for part in self._parts)
-        for part in self._parts:
-            part.is_new = False
-        return [
-            kept for number, wh in self._windows.add(when, total) for kept in self._import_export_windows(number, wh)
-        ]
+        return [kept for number, wh in windows for kept in self._import_export_windows(number, wh)]
 
     def _measurement_time(self, content: Any, now: float) -> float:
         """Return the measurement time; if two are possible, the one nearest to now or, in a replay, the next one."""
@@ -151,41 +166,27 @@ class _ValueReader:
         self.value = value
         self.last_value = 0.0
         self.is_new = False
+        self._is_counter = source.counter
         self._topic_guard = SingleTopicGuard()
         self._order_guard = OrderGuard()
-        max_watts, is_only_counter = source.max_watts, len(source.values) == 1
-        self._counter_guard = (
-            CounterGuard(max_watts, source.resolution, is_only_counter=is_only_counter, net=source.net)
-            if source.counter
-            else None
-        )
-        self._range_guard = RangeGuard(max_watts, net=source.net)
+        self._range_guard = RangeGuard(source.max_watts, net=source.net)
 
     @property
     def newest_time(self) -> float:
         """Measurement time of the newest reading, as Unix time in seconds."""
         return self._order_guard.last
 
-    @property
-    def restarts(self) -> int:
-        """Number of new counts that have begun."""
-        return 0 if self._counter_guard is None else self._counter_guard.restarts
-
-    def accept(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
-        """Check and store a value, and return whether it continues the previous one.
+    def accept(self, topic: str, value: float, when: float, *, stamped: bool) -> None:
+        """Check and store a value.
 
         Raises:
             MessageRefused: if the value is not accepted.
         """
         self._topic_guard.check(topic)
         if stamped:
-            if self._counter_guard is not None and tick <= self.newest_time and value > self.last_value:
+            if self._is_counter and when <= self.newest_time and value > self.last_value:
                 raise ClockSetBack(_CLOCK_BACK)
-            self._order_guard.check(tick)
-        continues = True
-        if self._counter_guard is None:
+            self._order_guard.check(when)
+        if not self._is_counter:
             self._range_guard.check(value)
-        else:
-            continues = self._counter_guard.check(tick, value)
         self.last_value, self.is_new = value, True
-        return continues

@@ -37,6 +37,8 @@ class Source:
         max_watts: largest plausible power, in W.
         resolution: smallest step of a counter, in Wh.
         longest_gap: time between two readings, in seconds, beyond which the energy between them counts as missing.
+        gap_is_set: whether readings that are regularly further apart leave gaps, too.
+        latest: greatest age, in seconds, at which a measurement is accepted.
         replay: whether times in the past are allowed.
         net: whether exported energy is subtracted from imported energy.
     """
@@ -54,6 +56,8 @@ class Source:
     max_watts: float = 100_000.0
     resolution: float = 0.0
     longest_gap: float = 600.0
+    gap_is_set: bool = False
+    latest: float = 900.0
     replay: bool = False
     net: bool = False
 

@@ -1,0 +1,1 @@
+"""Commands for those who run a fleet; `sottovoce` loads each by its name."""

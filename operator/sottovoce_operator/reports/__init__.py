@@ -1,0 +1,1 @@
+"""Reports on a device for those who answer for it to auditors."""

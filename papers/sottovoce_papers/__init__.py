@@ -1,0 +1,1 @@
+"""Learners from papers, one folder a paper, found through entry points. They import `sottovoce.plugin` only."""

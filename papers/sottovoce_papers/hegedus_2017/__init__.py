@@ -1,0 +1,1 @@
+"""Gossip learning under differential privacy: Hegedűs & Jelasity 2017."""

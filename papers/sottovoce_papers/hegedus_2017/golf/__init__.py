@@ -1,0 +1,1 @@
+"""The `golf` algorithm: gossip learning by data perturbation."""

@@ -1,0 +1,1 @@
+"""The `gradient-walk` algorithm: gossip learning by gradient perturbation."""

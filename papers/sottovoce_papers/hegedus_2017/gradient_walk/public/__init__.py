@@ -1,0 +1,1 @@
+"""State machine and messages of a gradient walk, which have no access to records."""
