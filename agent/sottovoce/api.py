@@ -3,8 +3,19 @@
 The package imports this module when a public name is first used, so a device's commands load only what they need.
 """
 
+from sottovoce.calculator.calibration import Calibrated, calibrate
+from sottovoce.calculator.composition import Composed
+from sottovoce.calculator.release_notation import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    Pure,
+    compose,
+)
 from sottovoce.data import Records
 from sottovoce.data.records import check_records
+from sottovoce.embedded import Agent, AgentEvent
 from sottovoce.errors import (
     ClockError,
     ConfigError,
@@ -28,10 +39,6 @@ from sottovoce.learning.learners import Learner
 from sottovoce.learning.registry import Algorithm
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.transports.memory import Exchange, MemoryTransport
-from sottovoce.node.embedded import Agent, AgentEvent
-from sottovoce.privacy.accounting.calibration import Calibrated, calibrate
-from sottovoce.privacy.accounting.composition import Composed
-from sottovoce.privacy.accounting.release_notation import compose
 from sottovoce.privacy.api import PrivacyStatement, Query, Refused, Release
 from sottovoce.privacy.terms import build as build_vault
 from sottovoce.privacy.terms.gradients import GradientTerms
@@ -47,12 +54,16 @@ __all__ = [
     "Composed",
     "ConfigError",
     "DataError",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "DiskReadOnly",
     "Exchange",
     "ExitCode",
+    "Gaussian",
     "GradientTerms",
     "IdentityError",
     "InternalError",
+    "Laplace",
     "Learner",
     "Ledger",
     "LedgerError",
@@ -64,6 +75,7 @@ __all__ = [
     "PluginError",
     "PrivacyError",
     "PrivacyStatement",
+    "Pure",
     "Query",
     "Records",
     "Refused",

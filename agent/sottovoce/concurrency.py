@@ -8,6 +8,7 @@ import asyncio
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -15,12 +16,30 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-_START_SECONDS = 10.0
+_START_SECONDS, _RETRY_SECONDS = 10.0, 0.1
 DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
 """Number of threads in an event loop's default executor, as in asyncio."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Turn:
+    """A lock for one action at a time, which is released even if memory is short.
+
+    `with` passes three arguments to a lock's `__exit__`. If there is no memory for them, the lock stays locked forever.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def run(self, action: Callable[[], T]) -> T:
+        """Wait for the turn, then return the action's result."""
+        self._lock.acquire()
+        try:
+            return action()
+        finally:
+            self._lock.release()
 
 
 class BackgroundThread:
@@ -56,6 +75,28 @@ class BackgroundThread:
             self._finished.set()
 
 
+class _LastingFuture(Future[T]):
+    """A future whose callbacks are called until there is memory for them.
+
+    A plain future logs a callback that fails. The callback of an awaited future tells the event loop of the result; if
+    it fails for lack of memory, the waiting task would wait forever.
+    """
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Call `fn` with this future once it is done, and again after each MemoryError."""
+
+        def call_until_it_succeeds(done: Future[T]) -> None:
+            while True:
+                try:
+                    fn(done)
+                except MemoryError:
+                    time.sleep(_RETRY_SECONDS)
+                else:
+                    return
+
+        super().add_done_callback(call_until_it_succeeds)
+
+
 class ThreadPool(ThreadPoolExecutor):
     """A pool that starts threads on demand and gives up on a thread that does not start within ten seconds.
 
@@ -66,7 +107,7 @@ class ThreadPool(ThreadPoolExecutor):
     def __init__(self, max_threads: int) -> None:
         super().__init__(max_threads)
         self._max_threads = max_threads
-        self._lock = threading.Lock()
+        self._turn = Turn()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._idle_threads = threading.Semaphore(0)
         self._backgrounds: list[BackgroundThread] = []
@@ -79,23 +120,29 @@ class ThreadPool(ThreadPoolExecutor):
             MemoryError: if a thread did not start; the function is not called.
             RuntimeError: if the pool was shut down, or the system refuses to create another thread.
         """
-        future: Future[T] = Future()
-        with self._lock:
+        future: Future[T] = _LastingFuture()
+
+        def enqueue() -> None:
             if self._is_shut_down:
                 raise RuntimeError("the thread pool has been shut down")
             if not self._idle_threads.acquire(blocking=False) and len(self._backgrounds) < self._max_threads:
                 self._backgrounds.append(BackgroundThread(self._serve))
             self._work.put(partial(_complete_future, future, partial(fn, *args, **kwargs)))
+
+        self._turn.run(enqueue)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Stop the threads once all submitted calls have run, or discard pending calls if `cancel_futures` is true."""
-        with self._lock:
+
+        def end_queue() -> None:
             self._is_shut_down = True
             while cancel_futures and not self._work.empty():
                 self._work.get()
             for _ in self._backgrounds:
                 self._work.put(None)
+
+        self._turn.run(end_queue)
         if wait:
             for thread in self._backgrounds:
                 thread.join()

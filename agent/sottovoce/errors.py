@@ -25,7 +25,7 @@ from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the `sottovoce` command; docs/reference/exit-codes.md links to a page about each of them."""
+    """Exit codes of the `sottovoce` command; docs/reference/exit-codes.md says what each of them means."""
 
     DONE = 0
     USAGE = 2

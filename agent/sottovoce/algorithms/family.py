@@ -6,11 +6,11 @@ need the wire code.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sottovoce.config import AgentConfig
-from sottovoce.data import Bounds, Records, TransformName, add_identities, apply, width
+from sottovoce.data import width
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.learning.model_names import has_graph
@@ -111,10 +111,12 @@ class Family:
         terms: the vault's terms.
         learner: creates the state machine and its codec from the node id, the provenance and the stored records.
         keeps_records: whether published records are stored on disk.
+        enrols_records: whether the ledger stores which records were there at the first start; RecordTerms always do.
         facts: further facts about the algorithm for reports, JSON-serialisable.
         check: raises ConfigError, before a learner is created, if the learner cannot run with this configuration.
         signal: returns a device's signal and noise, or None if they are unknown.
         first_step: returns the number of steps and the first step size, or None for learners without such steps.
+        centre: returns whether records are centred by a private mean, and why, as text; None if the learner cannot.
     """
 
     model: Model
@@ -122,10 +124,12 @@ class Family:
     terms: Terms
     learner: "Callable[[str, Provenance, StoredRecords], LearnerAndCodec]"
     keeps_records: bool = False
+    enrols_records: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = _do_nothing
     signal: Callable[[], SignalAndNoise | None] = _do_nothing
     first_step: Callable[[], FirstStep | None] = _do_nothing
+    centre: Callable[[], str | None] = _do_nothing
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
@@ -173,14 +177,6 @@ def try_graph(config: AgentConfig) -> None:
         load_probed_graph(learner.chosen_model, config.vault.graphs, learner.threads)
 
 
-def prepare_records(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
-    """Return the records as the vault uses them: clamped to the declared bounds and then transformed individually."""
-    prepared = f"transform {transform}" + (
-        "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
-    )
-    return replace(add_identities(raw), features=apply(transform, raw.features, bounds), prepared=prepared)
-
-
 def feature_scaling(config: AgentConfig) -> Scaling:
     """Return how features are scaled before they reach the vault."""
     return "declared" if config.data.ranges == "declared" else "training-min-max"
@@ -203,6 +199,7 @@ def noise_bounded_step(
     records: float,
     limits: Limits,
     share: float = 1.0,
+    mu: float | None = None,
 ) -> float:
     """Return the step size γ at which noise moves a model by the permitted distance, capped at the largest step size.
 
@@ -219,11 +216,12 @@ def noise_bounded_step(
         limits: the distance by which noise may move the model, and the largest step size, which is used unchanged in a
             noise-free run.
         share: the expected share q of the device's records in a sum.
+        mu: the total μ of the steps; by default, that of the whole budget.
     """
     noise_distance, largest = limits
     if math.isinf(config.privacy.epsilon) or steps == 0:
         return largest
-    mu = total_mu(config)
+    mu = total_mu(config) if mu is None else mu
     noise = math.sqrt(steps) / mu if share == 1 else math.log1p((mu / share) ** 2 / steps) ** -0.5
     return min(noise_distance * records / (clip * noise * math.sqrt(steps * size)), largest)
 

@@ -5,7 +5,7 @@ from typing import cast
 
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.plugins.lab import INSTALL, PACKAGE, is_installed
+from sottovoce.plugins.workstation import INSTALL, LAB, is_installed
 from sottovoce.privacy.terms import Terms
 
 
@@ -20,9 +20,9 @@ def published_terms(family: str, config: AgentConfig, *arguments: int) -> Terms:
     Raises:
         ConfigError: if the lab is not installed.
     """
-    if not is_installed():
+    if not is_installed(LAB):
         raise ConfigError(
             f'learner.fidelity: the "paper" variant of {config.learner.name} has no proved guarantee and is part of '
             f"the package sottovoce-lab for workstations, which is not installed here; remove the key, or run {INSTALL}"
         )
-    return cast(Terms, import_module(f"{PACKAGE}.published.{family}").published_terms(config, *arguments))
+    return cast(Terms, import_module(f"{LAB}.published.{family}").published_terms(config, *arguments))

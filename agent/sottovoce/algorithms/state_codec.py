@@ -1,6 +1,7 @@
 """The interface that every learner's state codec implements."""
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,18 @@ class StateCodec(Protocol):
 
         Raises:
             DecodeError, ValueError: if the state is corrupt or belongs to a different model; the message says which.
+        """
+        ...
+
+
+@runtime_checkable
+class PartsCodec(Protocol):
+    """A state codec whose states consist of parts that change independently, so that a commit writes few of them."""
+
+    def encode_parts(self, state: Any) -> Mapping[str, bytes]:
+        """Encode the state in parts by name, of which one has an empty name.
+
+        StateCodec.decode decodes the part without a name, followed by all others.
         """
         ...
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import services
-from sottovoce.cli.agent_task import app as task
-from sottovoce.cli.agent_task import tasks
+from sottovoce.cli.agent_task import app as task, tasks
 from sottovoce.cli.output import other_task_lines
 from sottovoce.days import DAY, date_after
 from sottovoce.errors import LedgerError, NetworkError, UsageError
@@ -100,8 +99,8 @@ def _person_promises(config: Path, *, in_task: bool) -> list[dict[str, Any]] | N
     """
     from sottovoce.cli.privacy_explain import open_ledger
     from sottovoce.config import load
-    from sottovoce.node.reports.explain import person_promises
     from sottovoce.node.task_activator import active_configuration
+    from sottovoce.reports.explain import person_promises
 
     settings = load(config)
     if not in_task:
@@ -190,7 +189,7 @@ def _format_epsilon(epsilon: float | None) -> str:
 
 
 def _status_lines(reply: dict[str, Any]) -> list[str]:
-    from sottovoce.node.reports.explain import describe_person_promise
+    from sottovoce.reports.explain import describe_person_promise
 
     privacy, traffic = reply["privacy"], reply["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]
@@ -207,11 +206,16 @@ def _status_lines(reply: dict[str, Any]) -> list[str]:
     person = [f"person   {describe_person_promise(promise, in_task=in_task)}" for promise in promises]
     days = [f"days     {_describe_last_day(reply['last_window'])}"] if "last_window" in reply else []
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
+    rest = (
+        ""
+        if reply.get("resting_until") is None
+        else f" until {reply['resting_until']}, when its write quota allows more"
+    )
     alarm = [f"ALARM    another device is using this device's identity: seen {duplicates} times"] if duplicates else []
     return [
         *alarm,
         *trouble,
-        f"agent    {reply['id']} of fleet {reply['fleet']}: {reply['state']}",
+        f"agent    {reply['id']} of fleet {reply['fleet']}: {reply['state']}{rest}",
         f"cycle    {reply['cycle']}, private step {reply['steps_done']}{step_limit} ({reply['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
         *_period_lines(reply["ledger"]["period"]),

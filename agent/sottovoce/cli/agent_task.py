@@ -11,8 +11,8 @@ from sottovoce.errors import NetworkError, UsageError
 
 if TYPE_CHECKING:
     from sottovoce.config import AgentConfig
+    from sottovoce.fleet.consent import OwnerAnswer
     from sottovoce.fleet.signed_task import SignedTask
-    from sottovoce.node.consent import OwnerAnswer
 
 app = typer.Typer(help="Approve, refuse or withdraw from a task that the fleet has signed.", no_args_is_help=True)
 
@@ -55,7 +55,7 @@ def withdraw(epoch: Epoch, config: Config) -> None:
 
 def _record_answer(epoch: int, path: Path, answer: "OwnerAnswer") -> None:
     from sottovoce.config import load
-    from sottovoce.node.consent import record_answer
+    from sottovoce.node.control import record_answer
 
     settings = load(path)
     tasks_by_epoch = {task.epoch: task for task in _known_tasks(settings)}
@@ -72,8 +72,8 @@ def _record_answer(epoch: int, path: Path, answer: "OwnerAnswer") -> None:
 def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
     """Return the active task and the fleet's newest task, if they exist, without duplicates."""
     from sottovoce.fleet.signed_task import read_task
-    from sottovoce.node.assemble import LEDGER
-    from sottovoce.node.consent import consent_directory, load_newest_task
+    from sottovoce.node.control import consent_directory, load_newest_task
+    from sottovoce.node.local_vault import LEDGER
     from sottovoce.privacy.vault import Ledger
 
     newest = load_newest_task(settings)
@@ -89,8 +89,8 @@ def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
 
 def _task_facts(path: Path) -> dict[str, Any]:
     from sottovoce.config import load
-    from sottovoce.node.consent import consent_directory, load_newest_task, read_consent
-    from sottovoce.node.control import ask
+    from sottovoce.fleet.consent import read_consent
+    from sottovoce.node.control import ask, consent_directory, load_newest_task
 
     settings = load(path)
     task = load_newest_task(settings)

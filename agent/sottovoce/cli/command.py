@@ -8,20 +8,22 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import sottovoce
-from sottovoce.cli import lab
+from sottovoce.cli import workstation
 from sottovoce.cli.examples import EXAMPLES
 from sottovoce.errors import ExitCode, UsageError
+from sottovoce.plugins.workstation import OPERATOR
 
 _PANELS = {
     "Try it on this machine": ("testbed", "report"),
     "Run a device": ("agent", "config", "doctor", "top", "vault", "feed"),
-    "Run a fleet": ("fleet",),
+    "Run a fleet": ("fleet", "plan", "results"),
     "Privacy": ("privacy", "ledger"),
     "Research": ("advise", "run", "simulate", "reproduce", "model", "plugins", "init", "docs"),
 }
 """All commands by heading, in the order of `sottovoce --help`."""
 _LAB_COMMANDS = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
-_SINGLE_COMMANDS = ("docs", "doctor", "plugins", "top")
+_OPERATOR_COMMANDS = ("plan", "results", "top")
+_SINGLE_COMMANDS = ("docs", "doctor", "plugins")
 """Device commands that have no subcommands."""
 _EXTERNAL_MODULES = {"feed": "sottovoce_home.cli"}
 """Modules of the commands that other packages of this distribution provide."""
@@ -56,7 +58,9 @@ def command_line(requested: str | None = None) -> TyperGroup:
 
 def _add_command(app: typer.Typer, name: str, panel: str) -> None:
     if name in _LAB_COMMANDS:
-        lab.add(app, name, panel)
+        workstation.add(app, name, panel)
+    elif name in _OPERATOR_COMMANDS:
+        workstation.add(app, name, panel, package=OPERATOR)
     elif name in _SINGLE_COMMANDS:
         run = getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}")
         app.command(name, rich_help_panel=panel)(run)

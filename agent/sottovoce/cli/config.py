@@ -16,8 +16,7 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
     from sottovoce.cli.privacy_explain import ledger_path, open_ledger
     from sottovoce.config import load
     from sottovoce.errors import IdentityError, SottovoceError
-    from sottovoce.node.preconditions import check_state
-    from sottovoce.node.start_checks import find_notes, find_problems
+    from sottovoce.node.start_checks import check_state, find_notes, find_problems
     from sottovoce.privacy.vault import check_ledger_exists
 
     settings = load(path)

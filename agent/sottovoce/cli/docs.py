@@ -1,5 +1,6 @@
 """`sottovoce docs`: show, list or search the documentation pages installed with the package."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,10 @@ _IN_REPOSITORY = Path(__file__).parents[3] / "docs"
 def run_docs(
     page: Annotated[
         str | None,
-        typer.Argument(metavar="PAGE", help="A page, such as tutorial or exit-codes/9; lists all pages if omitted."),
+        typer.Argument(
+            metavar="PAGE",
+            help="A page or a section, such as tutorial or exit-codes#9-plug-in; lists all pages if omitted.",
+        ),
     ] = None,
     search: Annotated[
         str | None, typer.Option(metavar="WORDS", help="List the pages that contain all these words.")
@@ -26,7 +30,8 @@ def run_docs(
     if page is None or search is not None:
         _list_pages(pages, (search or "").lower().split())
         return
-    text = _find_page(pages, page).read_text(encoding="utf-8")
+    name, _, section = page.partition("#")
+    text = _find_section(_find_page(pages, name).read_text(encoding="utf-8"), section)
     from rich.console import Console
     from rich.markdown import Markdown
 
@@ -58,6 +63,13 @@ def _find_page(pages: dict[str, Path], requested: str) -> Path:
     similar = suggest_name(name, pages) or suggest_name(name, [page_name.rpartition("/")[2] for page_name in pages])
     hint = f"; did you mean {similar}?" if similar else ";"
     raise UsageError(f"{requested}: no such page{hint} `sottovoce docs` lists all pages")
+
+
+def _find_section(text: str, anchor: str) -> str:
+    """Return the section of a page that has this anchor, or the whole page if none has."""
+    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
+    anchors = (re.sub(r"[^\w\- ]", "", section.partition("\n")[0].lower()).strip() for section in sections)
+    return dict(zip((name.replace(" ", "-") for name in anchors), sections, strict=True)).get(anchor, text)
 
 
 def _list_pages(pages: dict[str, Path], words: list[str]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sottovoce.cli import workstation
 from sottovoce.cli.fleet_options import (
     Delta,
     Epsilon,
@@ -18,6 +19,7 @@ from sottovoce.cli.fleet_options import (
     parse_validity,
 )
 from sottovoce.errors import UsageError
+from sottovoce.plugins.workstation import OPERATOR
 
 if TYPE_CHECKING:
     from sottovoce.fleet.invitation import Token
@@ -56,8 +58,7 @@ def join(
     ] = None,
 ) -> None:
     """Create a device: its keys, its certificate and its privacy ledger."""
-    from sottovoce.node import join as methods
-    from sottovoce.node.fleet_promise import read_promise, resolve_budget
+    from sottovoce.node.state_directory import Join, resolve_budget
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
@@ -68,38 +69,35 @@ def join(
         )
     _check_option_applies(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
     budget = partial(resolve_budget, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
+    device = Join(state, budget, vault)
     if bundle is not None:
-        identity = methods.join_from_bundle(bundle, state, budget, vault=vault)
+        identity = device.with_bundle(bundle)
     elif token is not None:
-        identity = methods.join_with_token(_read_token(token), state, budget, vault=vault)
+        identity = device.with_token(_read_token(token))
     elif pinned:
         if pin:
             _pin_devices(state, pin)
             return
         if name is None:
             raise UsageError("--pinned: use --name NAME to create a device, or --pin FILE for one that already exists")
-        identity = methods.join_pinned(name, state, budget(None), parse_validity(valid), vault=vault)
+        identity = device.pinned(name, parse_validity(valid))
     elif external:
         if request is not None and name is not None:
             from sottovoce.fleet.files import write_new
 
-            write_new({request: methods.request_external(name, state)})
+            write_new({request: device.request(name)})
             typer.echo(f"{request}: have your CA sign this request without changing it, then join with --certificate")
             return
         if certificate is None or issuer is None:
             raise UsageError("--external: first use --name NAME --request FILE, then --certificate FILE --issuer FILE")
-        identity = methods.join_external(_read(certificate), _read(issuer), state, budget(None), vault=vault)
+        identity = device.with_certificate(_read(certificate), _read(issuer))
     else:
-        from sottovoce.fleet import open_fleet
-
         if fleet is None and not Path("fleet").is_dir():
             raise UsageError(
                 f"specify how this device should join: {_METHODS}; to create a new fleet, run `sottovoce fleet init`"
             )
-        directory = fleet or Path("fleet")
-        opened_fleet = open_fleet(directory)
-        chosen_budget = budget(read_promise(directory))
-        identity = methods.join(opened_fleet, state, chosen_budget, parse_validity(valid), vault=vault)
+        fleet_key = workstation.load_module("cli.fleet_key", "fleet join --fleet", OPERATOR)
+        identity = fleet_key.join(fleet or Path("fleet"), state, budget, valid, vault)
     typer.echo(identity.node_id)
     _print_broker_settings(state)
 
@@ -141,8 +139,8 @@ def _read_token(text: str) -> "Token":
 
 
 def _pin_devices(state: Path, certificates: list[Path]) -> None:
+    from sottovoce.fleet.identity import IDENTITY
     from sottovoce.fleet.pinned import pin
-    from sottovoce.node.assemble import IDENTITY
 
     for file in certificates:
         typer.echo(pin(state / IDENTITY, _read(file), file))

@@ -1,13 +1,14 @@
-"""`sottovoce fleet renew` and `rotate`: renew a device's certificate, and replace the fleet's key."""
+"""`sottovoce fleet renew`: renew a device's certificate."""
 
-import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sottovoce.cli.fleet_options import FleetDirectory, Valid, check_reachable, parse_validity
+from sottovoce.cli import workstation
+from sottovoce.cli.fleet_options import Valid, check_reachable
 from sottovoce.errors import UsageError
+from sottovoce.plugins.workstation import OPERATOR
 
 _USAGE = (
     "use one of: --fleet DIR --state DIR (with access to the key); --state DIR --request FILE (on the device), "
@@ -50,7 +51,7 @@ def renew(
     elif options == {"state", "install"} and install is not None:
         _install(state, install)
     elif options == {"fleet", "serve"} and serve is not None:
-        _serve(fleet, serve, valid)
+        _fleet_key().serve_renewals(fleet, serve, valid)
     elif options == {"state", "enroller"} and enroller is not None:
         _ask_enroller(state, enroller)
     else:
@@ -62,7 +63,7 @@ def _renew_directly(fleet: Path, state: Path, valid: str | None) -> None:
 
     _replace_certificate(
         state,
-        _renew_certificate(fleet, make_renewal_request(_identity_directory(state)), "the request", valid),
+        _fleet_key().renew(fleet, make_renewal_request(_identity_directory(state)), "the request", valid),
         "the new certificate",
     )
 
@@ -80,7 +81,7 @@ def _write_request(state: Path, request: Path) -> None:
 def _sign_request(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:
     from sottovoce.fleet.files import read, write_new
 
-    write_new({out: _renew_certificate(fleet, read(sign), sign, valid)})
+    write_new({out: _fleet_key().renew(fleet, read(sign), sign, valid)})
     typer.echo(f"{out}: this file is public; install it with `sottovoce fleet renew --state DIR --install {out.name}`")
 
 
@@ -93,7 +94,7 @@ def _install(state: Path, install: Path) -> None:
 def _ask_enroller(state: Path, address: str) -> None:
     from sottovoce.fleet import load
     from sottovoce.fleet.renewal import make_renewal_request
-    from sottovoce.node.enrolment import request_renewal
+    from sottovoce.net.enrolment import request_renewal
 
     check_reachable(address, "--enroller", "an enroller")
     identity = load(_identity_directory(state), check_dates=False)
@@ -101,30 +102,9 @@ def _ask_enroller(state: Path, address: str) -> None:
     _replace_certificate(state, pem, f"the certificate issued by the enroller at {address}")
 
 
-def _serve(directory: Path, address: str, valid: str | None) -> None:
-    from sottovoce.cli.fleet_invite import make_enroller
-    from sottovoce.fleet import open_fleet
-
-    fleet = open_fleet(directory)
-
-    async def serve() -> None:
-        enroller = make_enroller(directory, fleet, address, None, valid)
-        typer.echo(f"renewing certificates of fleet {fleet.name} at {address} until Ctrl-C", err=True)
-        await enroller.serve()
-
-    asyncio.run(serve())
-
-
-def _renew_certificate(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
-    from sottovoce.fleet import open_fleet
-    from sottovoce.fleet.request import read_request
-    from sottovoce.node.gossip.revocation_store import load_revocation_list
-
-    fleet = open_fleet(directory)
-    revocations = load_revocation_list(directory, fleet.authority)
-    return fleet.renew(
-        read_request(request, source), revocations.node_ids if revocations else (), parse_validity(valid)
-    )
+def _fleet_key() -> Any:
+    """Return the operator's module with the steps that need the fleet's key."""
+    return workstation.load_module("cli.fleet_key", "fleet renew --fleet", OPERATOR)
 
 
 def _replace_certificate(state: Path, pem: bytes, source: object) -> None:
@@ -135,49 +115,6 @@ def _replace_certificate(state: Path, pem: bytes, source: object) -> None:
 
 
 def _identity_directory(state: Path) -> Path:
-    from sottovoce.node.assemble import IDENTITY
+    from sottovoce.fleet.identity import IDENTITY
 
     return state / IDENTITY
-
-
-_DEFAULT_ACCEPT = "30d"
-_MIN_SECONDS = 3600
-
-
-def rotate(
-    fleet: FleetDirectory = Path("fleet"),
-    spare: Annotated[Path | None, typer.Option(help="The spare key's directory, if the current key is lost.")] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option("--state", help="With --spare: any device's state directory, if the fleet directory is lost too."),
-    ] = None,
-    accept: Annotated[
-        str, typer.Option(help="How long certificates signed by the old key stay valid.")
-    ] = _DEFAULT_ACCEPT,
-) -> None:
-    """Replace the fleet's key. Devices forward the new key and renew their certificates before the old ones expire."""
-    from sottovoce.cli.fleet_options import parse_duration
-    from sottovoce.fleet.ca import SPARE
-    from sottovoce.node.gossip.revocation_store import NAME
-    from sottovoce.node.rotation import rotate as rotate_by_current
-    from sottovoce.node.rotation import rotate_with_spare
-
-    if state is not None and spare is None:
-        raise UsageError(
-            "--state requires --spare: without --spare, the fleet's directory contains everything the fleet has signed"
-        )
-    seconds = int(parse_duration(accept, "--accept"))
-    if seconds < _MIN_SECONDS:
-        raise UsageError(
-            f"--accept: {accept} is too short for devices to learn of the new key; use at least 1h, preferably 90d"
-        )
-    if spare is None:
-        rotate_by_current(fleet, seconds)
-    else:
-        rotate_with_spare(fleet, spare, state, seconds)
-    typer.echo(f"{fleet}: the new key is now in use; certificates signed by the old key stay valid for {accept}.")
-    if (fleet / SPARE).exists():
-        typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium.")
-    typer.echo(
-        f"Install the list on any one device of the fleet: sottovoce fleet revoke --state DIR --install {fleet / NAME}"
-    )

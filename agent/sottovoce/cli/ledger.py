@@ -49,7 +49,7 @@ def verify(
         raise UsageError(
             "a certificate is only as trustworthy as its fleet; set --fleet-certificate to the ca.pem you trust"
         )
-    from sottovoce.node.reports.certificate import verify as verify_certificate
+    from sottovoce.reports.certificate import verify as verify_certificate
 
     facts = verify_certificate(_read(certificate), _read(fleet_certificate), certificate)
     _print_facts({**facts, "verdict": "holds"}, as_json)
@@ -61,7 +61,7 @@ def move(
     state: Annotated[Path, typer.Option("--state", help="The state directory of the stopped device, or of its vault.")],
 ) -> None:
     """Move a device's ledger to another machine permanently; the ledger here is closed."""
-    from sottovoce.node.migration import move as move_ledger
+    from sottovoce.node.state_directory import move as move_ledger
 
     typer.echo(move_ledger(state, target))
     typer.echo(
@@ -78,9 +78,9 @@ def export(
     """Export a statement of the privacy spent, signed by the device, which anyone can verify offline."""
     from sottovoce.cli.output import check_writable, write_text_file
     from sottovoce.fleet import load
-    from sottovoce.node.assemble import state_files
-    from sottovoce.node.reports.certificate import certify
+    from sottovoce.node.state_directory import state_files
     from sottovoce.privacy.vault import Ledger
+    from sottovoce.reports.certificate import certify
 
     if out is not None:
         check_writable("--out", out)
@@ -99,7 +99,7 @@ def export(
 
 def _ledger_facts(state: Path) -> dict[str, Any]:
     """Return a summary of the ledger in a state directory; opening the ledger verifies it completely."""
-    from sottovoce.node.assemble import LEDGER
+    from sottovoce.node.local_vault import LEDGER
     from sottovoce.privacy.vault import Ledger
 
     ledger = Ledger.read(state / LEDGER)
@@ -127,7 +127,7 @@ def _ledger_facts(state: Path) -> dict[str, Any]:
 def _check_owner(state: Path, owner: str) -> None:
     """Check that the device keys in the ledger's state directory belong to the ledger's owner."""
     from sottovoce.fleet import load
-    from sottovoce.node.assemble import state_files
+    from sottovoce.node.state_directory import state_files
 
     identity, ledger = state_files(state)
     if not identity.is_dir():

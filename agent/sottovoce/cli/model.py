@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sottovoce.cli import lab
+from sottovoce.cli import workstation
 from sottovoce.cli.model_predict import predict
 from sottovoce.errors import DataError, MessageRefused, UsageError
+from sottovoce.plugins.workstation import PAPERS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Build, show, export and use models; fit one to published records.", no_args_is_help=True)
 
 for _name in ("build", "show", "export"):
-    lab.add(app, _name, group="model")
+    workstation.add(app, _name, group="model")
 app.command("predict")(predict)
 
 
@@ -47,11 +48,11 @@ def fit(
     import numpy as np
 
     from sottovoce.fleet import load
-    from sottovoce.node.assemble import IDENTITY
-    from sottovoce.node.fit import fit as fit_model
+    from sottovoce.fleet.identity import IDENTITY
     from sottovoce.node.provenance import FleetProvenance
     from sottovoce.node.record_book import NAME, read
 
+    golf_fit = workstation.load_module("hegedus_2017.golf.fit", "model fit", PAPERS)
     if epochs < 1:
         raise UsageError(f"--epochs {epochs}: must be at least 1, for one pass over the records")
     records_file = from_records / NAME if from_records.is_dir() else from_records
@@ -62,7 +63,7 @@ def fit(
             provenance.verify(record)
     except MessageRefused as error:
         raise DataError(f"{records_file}: {error}; the file has been modified, so no model was fitted") from error
-    result = fit_model(records, model, epochs)
+    result = golf_fit.fit(records, model, epochs)
     facts: dict[str, str | float | int | None] = {
         "model": model,
         "records": result.records,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sottovoce.cli import lab
+from sottovoce.cli import workstation
 from sottovoce.cli.model_public import ConfigFile, load_public_model
 from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import DataError, NetworkError, UsageError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sottovoce.data import DataSet, Records
-    from sottovoce.node.description import Description
+    from sottovoce.node.public_model import Description
 
 _NUMBER_BYTES = 26  # length in bytes of the longest float64 in JSON
 _TIMEOUT_SECONDS = 60.0
@@ -81,7 +81,7 @@ def _predict_with_file(
 ) -> "NDArray[np.generic]":
     from sottovoce.data import apply
 
-    inference = lab.load_module("cli.model_files", "model predict --model").load_inference(file)
+    inference = workstation.load_module("cli.model_files", "model predict --model").load_inference(file)
     facts = inference.facts
     if facts and dataset.classes != facts["classes"]:
         raise DataError(
@@ -102,8 +102,7 @@ def _predict_with_agent(
     import numpy as np
 
     from sottovoce.data import apply
-    from sottovoce.node.predictions import build_predictive_model, prepare_rows
-    from sottovoce.node.predictions import predict as predict_rows
+    from sottovoce.node.public_model import build_predictive_model, predict as predict_rows, prepare_rows
 
     public_model = load_public_model(state, config)
     description, rows = public_model.description, _without_target(dataset, records)
@@ -123,7 +122,7 @@ def _predict_with_agent(
 def _requests(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
     """Split the rows into JSON requests, each with as many rows as the agent accepts."""
     from sottovoce.node.control import MAX_CONTROL_REQUEST
-    from sottovoce.node.predictions import MAX_ROWS
+    from sottovoce.node.public_model import MAX_ROWS
 
     size = min(MAX_ROWS, MAX_CONTROL_REQUEST // (_NUMBER_BYTES * description.columns + 64))
     if size == 0:

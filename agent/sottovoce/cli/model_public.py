@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sottovoce.config import AgentConfig
-    from sottovoce.node.description import Description
+    from sottovoce.node.public_model import Description
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="The agent's configuration file; required if the agent is not running.")
@@ -46,7 +46,7 @@ def load_public_model(state: Path, config: Path | None) -> LoadedModel:
     import msgspec
 
     from sottovoce.node.control import ask, decode_parameters
-    from sottovoce.node.description import Description
+    from sottovoce.node.public_model import Description
 
     try:
         reply, model = ask(state, "describe"), ask(state, "model")
@@ -63,8 +63,7 @@ def load_public_model(state: Path, config: Path | None) -> LoadedModel:
 
 def _saved_public_model(state: Path, file: Path) -> LoadedModel:
     from sottovoce.config import load
-    from sottovoce.node.description import describe_model
-    from sottovoce.node.saved_model import load_saved_model
+    from sottovoce.node.public_model import describe_model, load_saved_model
 
     config = load(file)
     if config.agent.state.resolve() != state.resolve():
@@ -83,9 +82,9 @@ def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "ND
 
 def _privacy(config: "AgentConfig") -> dict[str, Any]:
     """Return a configuration's privacy statement and the ε spent, which is None if the ledger cannot be read."""
-    from sottovoce.node.assemble import state_files
-    from sottovoce.node.reports.explain import build_explanation
+    from sottovoce.node.state_directory import state_files
     from sottovoce.privacy.vault import Ledger
+    from sottovoce.reports.explain import build_explanation
 
     statement: dict[str, Any] = build_explanation(config, None)["statement"]
     _, default_path = state_files(config.agent.state)

@@ -57,7 +57,7 @@ def _report(error: BaseException) -> int:
 
 def _report_plugin_error(error: PluginError, origin: BaseException) -> int:
     """Print a plug-in's error and, if requested, the frames of its origin, whose text may contain private values."""
-    hint = f"; set {_TRACEBACK}=1 to print the traceback"
+    hint = "" if _TRACEBACK in str(error) else f"; set {_TRACEBACK}=1 to print the traceback"  # an agent's last words
     if os.environ.get(_TRACEBACK):
         sys.stderr.write("Traceback (most recent call last):\n")
         traceback.print_tb(origin.__traceback__)

@@ -1,14 +1,14 @@
-"""Listing of all plug-ins, and a check that each can be imported."""
+"""Listing of all plug-ins, and a check that each can be loaded, and that each learner runs."""
 
 from collections.abc import Container
 from typing import cast
 
+from sottovoce.config.feed import OWN_SOURCES
 from sottovoce.config.transport import OWN as TRANSPORTS
 from sottovoce.data.feed.meter_source import MeterSource
-from sottovoce.data.spec import KINDS as DATA_KINDS
-from sottovoce.data.spec import DataKind, parse, unproved_reason
-from sottovoce.errors import PluginError
-from sottovoce.learning.registry import Algorithm, loaded_algorithms
+from sottovoce.data.spec import KINDS as DATA_KINDS, DataKind, parse, unproved_reason
+from sottovoce.errors import PluginError, SottovoceError
+from sottovoce.learning.registry import ALGORITHMS, Algorithm, loaded_algorithms
 from sottovoce.net.transports.plugin import TransportPlugin
 from sottovoce.plugins import (
     DATA_KIND,
@@ -21,16 +21,18 @@ from sottovoce.plugins import (
     find,
     installed_plugins,
     load,
+    plugin_errors,
 )
-from sottovoce.privacy.perturbation import RESERVED_NAMES as MECHANISMS
-from sottovoce.privacy.perturbation import RecordMechanismPlugin
+from sottovoce.privacy.perturbation import RESERVED_NAMES as MECHANISMS, RecordMechanismPlugin
 
+_CYCLES = 4
+"""Cycles that a learner is played for; the devices restart after two, and messages arrive from the second on."""
 _BUILT_IN: dict[str, tuple[type, Container[str]]] = {
     LEARNER: (Algorithm, loaded_algorithms()),
     TRANSPORT: (TransportPlugin, TRANSPORTS),
     MECHANISM: (RecordMechanismPlugin, MECHANISMS),
     DATA_KIND: (DataKind, DATA_KINDS),
-    METER_SOURCE: (MeterSource, ()),
+    METER_SOURCE: (MeterSource, OWN_SOURCES),
 }
 
 
@@ -44,7 +46,9 @@ def all_plugins() -> list[Plugin]:
 
 
 def find_problem(plugin: Plugin) -> str | None:
-    """Return the error that a plug-in's name or its import causes, or how a data kind breaks the rule for its records.
+    """Return the error that a plug-in's name or its import causes, or how a learner or a data kind breaks its rules.
+
+    A learner is played with its default settings, since an import shows neither a missing method nor a missing codec.
 
     Returns:
         None if there is no error.
@@ -55,9 +59,30 @@ def find_problem(plugin: Plugin) -> str | None:
         loaded = load(plugin, expected_type)
         if isinstance(loaded, DataKind) and loaded.write is not None:
             return unproved_reason(parse(loaded.example)) or None
+        if isinstance(loaded, Algorithm):
+            _play(plugin)
     except PluginError as error:
         return str(error)
     return None
+
+
+def _play(plugin: Plugin) -> None:
+    """Play a small fleet of a learner.
+
+    Raises:
+        PluginError: if the learner breaks the contract, or cannot run with its default settings.
+    """
+    from sottovoce.testing import check_learner
+
+    if ALGORITHMS[plugin.name].secure_sums == "always":
+        return  # needs a roster, which a device has and the contract suite does not
+    try:
+        with plugin_errors(plugin, passing=(AssertionError, SottovoceError)):
+            check_learner(plugin.name, cycles=_CYCLES)
+    except PluginError:
+        raise
+    except (AssertionError, SottovoceError) as error:
+        raise plugin.error(str(error)) from error
 
 
 def find_caveat(plugin: Plugin) -> str | None:

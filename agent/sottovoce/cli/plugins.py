@@ -9,10 +9,12 @@ from sottovoce.errors import ExitCode
 
 
 def run_plugins(
-    check: Annotated[bool, typer.Option("--check", help="Import each plug-in and report broken ones.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Load each plug-in, play each learner, and report broken ones.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int | None:
-    """List the plug-ins that other packages provide. Imports them only with --check."""
+    """List the plug-ins that other packages provide. Loads them only with --check."""
     from sottovoce.cli.plugin_kinds import all_plugins, find_caveat, find_problem
 
     plugins = all_plugins()

@@ -2,16 +2,15 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from sottovoce import __version__
-from sottovoce.cli import lab
+from sottovoce.calculator import release_notation as notation
+from sottovoce.cli import workstation
 from sottovoce.cli.privacy_explain import explain
-from sottovoce.errors import ConfigError, PrivacyError, UsageError
-from sottovoce.privacy.accounting import release_notation as notation
+from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.plugins.workstation import OPERATOR
 
 
 def compose(
@@ -48,39 +47,12 @@ def compose(
         typer.echo(f"nothing is promised at ε = {total.epsilon:g}, δ = {total.delta:g}")
 
 
-def dossier(
-    config: Annotated[Path, typer.Option("--config", help="The device's configuration file.")],
-    out: Annotated[Path, typer.Option("--out", help="Directory for dossier.md and dossier.json; created if missing.")],
-) -> None:
-    """Write a device's privacy dossier for an auditor or a data-protection officer."""
-    from sottovoce.cli.privacy_explain import open_ledger
-    from sottovoce.config import load
-    from sottovoce.node.reports.dossier import build_dossier, render_markdown
-    from sottovoce.node.task_activator import active_configuration
-
-    settings = load(config)
-    with open_ledger(settings) as (ledger, path):
-        document = build_dossier(active_configuration(settings, ledger), ledger, str(path), __version__)
-    files = {
-        "dossier.md": render_markdown(document),
-        "dossier.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n",
-    }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (out / name).write_text(text)
-    except OSError as error:
-        raise ConfigError(f"{out}: cannot be written ({error.strerror}): choose another directory for --out") from error
-    for name in files:
-        typer.echo(out / name)
-
-
 app = typer.Typer(help="Calibrate noise, compose releases, explain and audit promises.", no_args_is_help=True)
-lab.add(app, "audit")
+workstation.add(app, "audit")
 app.command("compose")(compose)
-app.command("dossier")(dossier)
+workstation.add(app, "dossier", group="privacy", package=OPERATOR)
 app.command("explain")(explain)
-lab.add(app, "views", group="privacy")
+workstation.add(app, "views", group="privacy")
 
 
 @app.callback()
@@ -111,7 +83,7 @@ def calibrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the least noise that makes all releases together (ε, δ)-differentially private."""
-    from sottovoce.privacy.accounting.calibration import calibrate
+    from sottovoce.calculator.calibration import calibrate
 
     if mechanism.endswith("gaussian") and not 0 < delta < 1:
         raise UsageError(

@@ -12,8 +12,8 @@ from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
     from sottovoce.config import AgentConfig
-    from sottovoce.node.reports.explain import LedgerTotals
     from sottovoce.privacy.vault import Ledger
+    from sottovoce.reports.explain import LedgerTotals
 
 _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # assumed if there is no configuration
 
@@ -40,7 +40,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Explain a privacy promise in plain words: what is hidden, from whom, and at what cost."""
-    from sottovoce.node.reports.explain import build_explanation
+    from sottovoce.reports.explain import build_explanation
 
     if (config is None) == (learner is None):
         raise UsageError(
@@ -74,8 +74,8 @@ def explain(
 
 def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, LedgerTotals]":
     """Return the device's active configuration and what it has spent."""
-    from sottovoce.node.reports.explain import LedgerTotals
     from sottovoce.node.task_activator import active_configuration
+    from sottovoce.reports.explain import LedgerTotals
 
     with open_ledger(settings) as (ledger, path):
         totals = LedgerTotals(ledger.spending(), str(path), ledger.own_budget, ledger.numbers.enrolled_count)
@@ -84,7 +84,7 @@ def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, LedgerTotals]"
 
 def ledger_path(settings: "AgentConfig") -> Path:
     """Return the path of a device's own ledger, which may be in a separate vault's directory."""
-    from sottovoce.node.assemble import state_files
+    from sottovoce.node.state_directory import state_files
 
     _, default_path = state_files(settings.agent.state)
     return default_path if settings.vault.directory is None else settings.vault.directory / default_path.name
@@ -110,7 +110,7 @@ def open_ledger(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
-    from sottovoce.node.reports.explain import describe_person_promise
+    from sottovoce.reports.explain import describe_person_promise
 
     statement, left, in_task = document["statement"], document["left"], document["all_tasks"] is not None
     lines = [
@@ -128,6 +128,8 @@ def _lines(document: dict[str, Any]) -> list[str]:
         lines.append(
             f"steps         {document['steps']['words']}; set learner.steps or learner.step_size to change this"
         )
+    if document["centre"] is not None:
+        lines.append(f"centre        {document['centre']}")
     if document["signal"] is not None:
         lines.append(f"signal        {document['signal']['words']}")
     lines += [f"not covered   {words}" for words in document["not_covered"]]

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sottovoce.limits import check_limits
+
 if TYPE_CHECKING:
     from sottovoce.config import AgentConfig
 
@@ -17,6 +19,7 @@ _STANDARD_ERROR = 2
 
 def run_agent(config: Path) -> int:
     """Run the agent described by a configuration file until it is stopped."""
+    check_limits()  # before any import that needs them
     from sottovoce.node import endurance
 
     return _run_service(config, endurance.run)
@@ -24,6 +27,7 @@ def run_agent(config: Path) -> int:
 
 def run_vault(config: Path) -> int:
     """Run the vault described by a configuration file until it is stopped."""
+    check_limits()
     from sottovoce.node.vault_process import serve_vault
 
     return _run_service(config, lambda settings: serve_vault(settings, config))

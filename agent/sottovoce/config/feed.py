@@ -13,12 +13,17 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.days import EXPORT
-from sottovoce.suggestions import LARGEST, invalid_key
+from sottovoce.suggestions import LARGEST, invalid_key, suggest_name
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
+OWN_SOURCES = ("homewizard", "modbus", "p1", "sml")
+"""Names of the meter sources that the home's feed provides itself."""
 _DAY = 86_400
 _DEFAULT_GAP = 600.0
 _FORMATS = Path(__file__).with_name("formats")
+_LATENESS = re.compile(r"([1-9][0-9]{0,3})([smhd])")
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_USUAL_LATENESS = 900.0
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
@@ -40,7 +45,7 @@ class ValueSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[[feed.formats]]`: how a tool publishes a meter's readings."""
 
-    name: Name
+    name: Annotated[Name, Meta(description="name of the format")]
     kind: Annotated[Literal["counter", "gauge"], Meta(description="counter: energy that only increases; gauge: power")]
     payload: Annotated[Literal["plain", "json"], Meta(description="plain: the payload is one number")]
     unit: Annotated[Literal["Wh", "kWh", "W", "kW"], Meta(description="unit of values after `scale` is applied")]
@@ -59,7 +64,10 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     time: Annotated[
         Dotted | None, Meta(description="json: path of the measurement time; if not set, the arrival time is used")
     ] = None
-    time_format: Literal["iso8601", "seconds", "milliseconds"] = "iso8601"
+    time_format: Annotated[
+        Literal["iso8601", "seconds", "milliseconds"],
+        Meta(description="form of that time; seconds and milliseconds count from 1970"),
+    ] = "iso8601"
 
     def __post_init__(self) -> None:
         """Check that counters measure energy, that gauges measure power, and that JSON formats alone have paths."""
@@ -86,10 +94,47 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return list(dict.fromkeys(word for text in texts for word in _PLACEHOLDER.findall(text)))
 
 
+class MessageSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[example.messages]`: a message as a tool publishes it."""
+
+    topic: Topic
+    payload: str
+
+
+class ExampleSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[example]`: messages of one meter, recorded or published.
+
+    Attributes:
+        messages: one message for each of the format's topics.
+        reading: what they say, in Wh, or in W for a power.
+        names: values for the format's `{words}`.
+        id: the meter's number in the messages.
+    """
+
+    messages: tuple[MessageSection, ...]
+    reading: float
+    names: dict[str, str] = {}
+    id: str | None = None
+
+
+class BuiltInFormat(FormatSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A file in `formats`: a format that comes with Sottovoce, with an example.
+
+    Attributes:
+        reads: the tools and meters whose messages have this format.
+        example: messages in this format, which tests and `docs/reference/feeds.md` use.
+        usual: usual values for some of the format's `{words}`.
+    """
+
+    reads: str
+    example: ExampleSection
+    usual: dict[str, tuple[str, ...]] = {}
+
+
 class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[[feed.meters]]`: a meter in this home."""
 
-    name: Annotated[Name, Meta(description="local name of the meter; no other identifier is stored")]
+    name: Annotated[Name, Meta(description="local name of the meter; nothing else identifies it in store and log")]
     format: Annotated[Name, Meta(description="name of a built-in format, or of one in [[feed.formats]]")]
     names: Annotated[
         dict[Annotated[str, Meta(pattern=r"^[a-z]+$")], Annotated[str, Meta(min_length=1, max_length=128)]],
@@ -99,50 +144,72 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Annotated[str, Meta(min_length=1, max_length=128)] | None,
         Meta(description="value that identifies the meter in its messages; required if the format has a path for it"),
     ] = None
-    scale: Annotated[float, Meta(gt=0, le=LARGEST, description="additional factor, such as a transformer ratio")] = 1.0
+    scale: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="additional factor, such as a current transformer's")
+    ] = 1.0
     max_power: Annotated[float, Meta(gt=0, le=10_000, description="largest plausible power, in kW")] = 100.0
     longest_gap: Annotated[
         Annotated[float, Meta(ge=1, le=_DAY)] | None,
         Meta(
-            description="longest time between two readings, in seconds, that is not treated as a gap; at most one "
-            "window; by default 600 or one window, whichever is shorter"
+            description="longest time between two readings, in seconds, that is not a gap; by default 600, or up to a "
+            "window for a meter whose messages are regularly further apart"
         ),
     ] = None
     net: Annotated[
         bool,
         Meta(
-            description="exported energy is subtracted from imported energy, so values may fall or be negative; net "
-            "exports are stored as NAME-export"
+            description="the counter also falls, because energy fed in is subtracted; a window with more fed in than "
+            "consumed counts as 0, and what is fed in is the series NAME-export"
         ),
     ] = False
     time_zone: Annotated[
         Annotated[str, Meta(min_length=1, max_length=64)] | None,
         Meta(
-            description="time zone of measurement times that do not specify one, such as Europe/Berlin; if not set, "
-            "such times are refused"
+            description="zone of measurement times that state none, such as Europe/Berlin; if not "
+            "set, these are refused"
         ),
     ] = None
-    replay: Annotated[bool, Meta(description="accept times in the past, to replay a recorded feed")] = False
+    latest: Annotated[
+        Annotated[str, Meta(pattern=f"^{_LATENESS.pattern}$")] | None,
+        Meta(
+            description="greatest age at which a measurement may arrive, in s, m, h or d, such as 2d; a day is used "
+            "only when it has been over for so long; needs a format with time; by default 15m"
+        ),
+    ] = None
+    replay: Annotated[
+        bool, Meta(description="accept times in the past, to replay a recorded feed; needs a format with time")
+    ] = False
 
 
 class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[feed.home_assistant]`: how this device appears in Home Assistant."""
 
-    enabled: bool = False
+    enabled: Annotated[bool, Meta(description="show the agent in Home Assistant")] = False
     discovery_prefix: Annotated[
         str,
         Meta(
             pattern=r"^[A-Za-z0-9_/-]+$",
             max_length=64,
-            description="discovery prefix, which must match the prefix in Home Assistant's MQTT options",
+            description="discovery prefix, as in Home Assistant's MQTT options",
         ),
     ] = "homeassistant"
     name: Annotated[str, Meta(min_length=1, max_length=64, description="device name")] = "Sottovoce"
-    period: Annotated[float, Meta(ge=1, le=3600, description="seconds between state updates")] = 60.0
+    period: Annotated[float, Meta(ge=1, le=3600, description="seconds between two published states")] = 60.0
     tasks: Annotated[
         bool,
+        Meta(description="show the fleet's newest task, with a switch for anyone who may publish to this broker"),
+    ] = False
+    forecast: Annotated[
+        bool,
         Meta(
-            description="show the fleet's newest task, with a switch that anyone who may publish to this broker can use"
+            description="publish the forecast of the next 48 half hours, which the broker retains until this is false"
+        ),
+    ] = False
+    street: Annotated[
+        bool,
+        Meta(
+            description="publish the mean day of all homes, the newest result of the fleet's secure sums, retained "
+            "likewise"
         ),
     ] = False
 
@@ -152,28 +219,54 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     broker: Annotated[
         Annotated[str, Meta(pattern=BROKER)] | None,
-        Meta(description="mqtt://HOST:PORT of the home's broker; by default the broker in data.source"),
+        Meta(
+            description="mqtt://HOST:PORT or mqtts://HOST:PORT of the home's broker, ports 1883 and 8883 by default; "
+            "by default that of data.source"
+        ),
     ] = None
     source: Annotated[
-        Name | None, Meta(description="meter source from another package, to be used instead of the broker")
+        Name | None,
+        Meta(description="meter source instead of the broker: p1, sml, homewizard, modbus, or one of another package"),
     ] = None
     settings: Annotated[dict[str, Any], Meta(description="settings for the meter source in `source`")] = {}
-    version: Annotated[Literal["5", "3.1.1"], Meta(description="MQTT version that the broker supports")] = "5"
+    version: Annotated[Literal["5", "3.1.1"], Meta(description="MQTT version of the broker")] = "5"
     ca: Annotated[
-        Path | None, Meta(description="mqtts: PEM file of CA certificates; by default the system's certificates")
+        Path | None, Meta(description="mqtts: PEM file of the CA certificates to trust; by default the system's")
     ] = None
     username: Annotated[str | None, Meta(description="user name, if the broker requires one")] = None
     password_file: Annotated[Path | None, Meta(description="file with the password, readable only by its owner")] = None
     store: Annotated[
-        Path | None, Meta(description="SQLite file with the windows; by default windows.db in this file's directory")
+        Path | None,
+        Meta(
+            description="SQLite file with the windows, created with mode 0600; by default windows.db beside this file"
+        ),
     ] = None
     window: Annotated[
         int,
         Meta(ge=60, le=_DAY, description="window length in seconds; a day must consist of a whole number of windows"),
     ] = 1800
-    keep_days: Annotated[int, Meta(ge=1, le=36_500, description="number of days after which windows are deleted")] = 400
-    meters: Annotated[tuple[MeterSection, ...], Meta(max_length=64)] = ()
-    formats: Annotated[tuple[FormatSection, ...], Meta(max_length=64)] = ()
+    keep_days: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=36_500,
+            description="whole days for which windows are stored; older ones are deleted and overwritten on disk, but "
+            "not those of a replayed meter",
+        ),
+    ] = 400
+    clock_wait: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=_DAY,
+            description="seconds since the device's start during which readings without a time of their own wait for "
+            "the clock to be synchronised; 0 for a device whose clock is set without NTP",
+        ),
+    ] = 3600.0
+    meters: Annotated[tuple[MeterSection, ...], Meta(max_length=64, description="the meters in this home")] = ()
+    formats: Annotated[
+        tuple[FormatSection, ...], Meta(max_length=64, description="formats beside the built-in ones")
+    ] = ()
     home_assistant: HomeAssistantSection = HomeAssistantSection()
 
     def __post_init__(self) -> None:
@@ -199,11 +292,19 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def _check(self, meter: MeterSection, key: str) -> None:
         known_formats = [*built_in_formats(), *(declared.name for declared in self.formats)]
         if meter.format not in known_formats:
-            raise invalid_key(f"{key}.format", f"unknown format; choose one of {', '.join(known_formats)}")
+            similar = suggest_name(meter.format, known_formats)
+            raise invalid_key(
+                f"{key}.format",
+                f"unknown format; {'' if similar is None else f'did you mean {similar}? '}choose one of "
+                f"{', '.join(known_formats)}",
+            )
         meter_format = self.find_format(meter)
         if missing := [placeholder for placeholder in meter_format.placeholders if placeholder not in meter.names]:
+            usual = meter_format.usual.get(missing[0], ()) if isinstance(meter_format, BuiltInFormat) else ()
             raise invalid_key(
-                f"{key}.names", f"missing {missing[0]}: {meter.format} requires {', '.join(meter_format.placeholders)}"
+                f"{key}.names",
+                f"missing {missing[0]}: {meter.format} requires {', '.join(meter_format.placeholders)}"
+                + (f"; {missing[0]} is usually one of {', '.join(usual)}" if usual else ""),
             )
         if unknown := [placeholder for placeholder in meter.names if placeholder not in meter_format.placeholders]:
             needed = ", ".join(meter_format.placeholders) or "none"
@@ -233,6 +334,8 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
                 f"{key}.name",
                 f"names that end in {EXPORT} are reserved for the energy that a net meter exports; choose another name",
             )
+        if meter.latest is not None and meter_format.time is None:
+            raise invalid_key(f"{key}.latest", f"{meter.format} messages contain no measurement times; remove this key")
         if meter.replay and meter_format.time is None:
             raise invalid_key(f"{key}.replay", f"{meter.format} messages contain no measurement times; remove this key")
 
@@ -244,6 +347,17 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def longest_gap(self, meter: MeterSection) -> float:
         """Return the longest time, in seconds, between two of a meter's readings that is not treated as a gap."""
         return meter.longest_gap or min(_DEFAULT_GAP, float(self.window))
+
+    def latest(self, meter: MeterSection) -> float:
+        """Return the greatest age, in seconds, at which a meter's measurements are accepted."""
+        if meter.latest is None or (match := _LATENESS.fullmatch(meter.latest)) is None:
+            return _USUAL_LATENESS
+        return float(int(match[1]) * _UNIT_SECONDS[match[2]])
+
+    @property
+    def lateness(self) -> float:
+        """Seconds after the end of a day until all meters' measurements of that day have arrived, if any is late."""
+        return max((self.latest(meter) for meter in self.meters if meter.latest is not None), default=0.0)
 
     def find_format(self, meter: MeterSection) -> FormatSection:
         """Return a meter's format, which is declared in the configuration or built in."""
@@ -296,7 +410,7 @@ def parse_broker_url(url: str) -> tuple[str, int, bool]:
 
 
 @cache
-def built_in_formats() -> dict[str, FormatSection]:
+def built_in_formats() -> dict[str, BuiltInFormat]:
     """Return the built-in formats, keyed by name."""
-    tables = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(_FORMATS.glob("*.toml"))}
-    return {name: msgspec.convert({"name": name, **table}, FormatSection) for name, table in tables.items()}
+    tables = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in _FORMATS.glob("*.toml")}
+    return {name: msgspec.convert({"name": name, **tables[name]}, BuiltInFormat) for name in sorted(tables)}

@@ -5,16 +5,16 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.config.effect import contradicting_keys, keys_without_effect
 from sottovoce.config.schema import AgentConfig, WholeConfig
-from sottovoce.days import with_day_numbers
+from sottovoce.days import DAY, NOT_BEFORE, with_day_numbers
 from sottovoce.errors import ConfigError
-from sottovoce.learning.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
+from sottovoce.learning.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, REGRESSION_MODEL, has_graph
 from sottovoce.learning.registry import (
     ALGORITHMS,
     DEFAULT,
@@ -25,6 +25,13 @@ from sottovoce.learning.registry import (
 from sottovoce.learning.settings import LearnerSettings
 from sottovoce.suggestions import suggest_name
 
+_TASK_FACTS = {
+    "features": 10,
+    "classes": 1,
+    "expected_records": 44,
+    "transform": "none",
+    "windows": [int(NOT_BEFORE // DAY), int(NOT_BEFORE // DAY) + 3652],
+}
 KeyPath = tuple[str | int, ...]
 LineFinder = Callable[[KeyPath], int | None]
 
@@ -49,7 +56,7 @@ def load(path: Path) -> AgentConfig:
         raise ConfigError(f"{path}: not UTF-8 text; a configuration must be a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    config = config_from_tables(tables, str(path), lambda key: find_line(text, key))
+    config = config_from_tables(_with_task_to_come(tables), str(path), lambda key: find_line(text, key))
     if math.isinf(config.privacy.epsilon):
         line = find_line(text, ("privacy", "epsilon"))
         raise ConfigError(
@@ -96,6 +103,25 @@ def load(path: Path) -> AgentConfig:
             graph_directory=config.vault.graph_directory and base / config.vault.graph_directory,
         ),
     )
+
+
+def _with_task_to_come(tables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tables of a home that leaves to signed tasks what its meter's feed is used for.
+
+    Until the first task, such a home is described as one that would forecast, and releases nothing.
+    """
+    data, learner, vault = (tables.get(name, {}) for name in ("data", "learner", "vault"))
+    if not all(isinstance(table, Mapping) for table in (data, learner, vault)):
+        return tables  # the error is reported when the tables are checked
+    is_feed = str(data.get("source", "")).startswith("feed:")
+    if not is_feed or learner or _TASK_FACTS.keys() & data.keys() or vault.get("tasks", "signed") != "signed":
+        return tables
+    return {
+        **tables,
+        "data": {**_TASK_FACTS, **data},
+        "learner": {"model": REGRESSION_MODEL},
+        "vault": {**vault, "tasks": "signed"},
+    }
 
 
 def _key_error_message(path: Path, text: str, key: KeyPath, reason: str) -> str:
@@ -255,6 +281,8 @@ def _find_annotation(location: KeyPath, types: Mapping[str, Any]) -> Any:
     """Return the annotated type at a location in the schema; None if the location does not exist."""
     annotation: Any = types.get(str(location[0])) if location else None
     for part in location[1:]:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
         if isinstance(part, int):
             annotation = next(iter(get_args(annotation)), None)
         elif isinstance(annotation, type) and issubclass(annotation, Struct):

@@ -168,12 +168,6 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
                 "data.source",
                 "a feed never ends, so its last days keep changing: remove test",
             )
-        if getattr(self.learner, "mixing", None) == "contributions":
-            raise invalid_key(
-                "learner.mixing",
-                "a device contributes the sum of a fixed number of steps, but a feed never ends: choose "
-                '"pairwise" or "push-sum"',
-            )
 
     @property
     def follows(self) -> bool:
@@ -188,11 +182,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def unit(self) -> str:
-        """Configured privacy unit, or else the learner's own, for which a meter's feed replaces a record by a day."""
-        default = self.learner.algorithm.unit
-        if self.data.source.startswith("feed:") and default == "record":
-            default = "window"
-        return self.privacy.unit or default
+        """Configured privacy unit, or else the learner's own; with a meter's feed, the device."""
+        return self.privacy.unit or ("device" if self.data.source.startswith("feed:") else self.learner.algorithm.unit)
 
     @property
     def cell(self) -> Cell | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sottovoce.config.feed import is_broker_url
+from sottovoce.config.feed import OWN_SOURCES, is_broker_url
 from sottovoce.config.transport import HOST_AND_PORT, Address
 from sottovoce.plugins import METER_SOURCE, installed_plugins
 from sottovoce.privacy.cell import Cell
@@ -22,21 +22,25 @@ BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[agent]`: this device's state directory, log and sockets."""
 
-    state: Annotated[Path, Meta(description="directory created by `sottovoce fleet join`")]
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    state: Annotated[
+        Path, Meta(description="directory that `sottovoce fleet join` created; a path of at most about 90 characters")
+    ]
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="the least severe lines that are logged")
+    ] = "info"
     log_format: Annotated[
         Literal["text", "json"], Meta(description="text: readable lines; json: one JSON object per line")
     ] = "text"
     bytes_per_day: Annotated[
         BytesPerDay,
         Meta(
-            description="maximum number of bytes that the agent writes per UTC day, in all files together; it slows "
-            "down to spread these writes evenly"
+            description="bytes that the agent may write to all files in a UTC day: a quarter at once, the rest evenly; "
+            "beyond that, it rests between cycles"
         ),
     ] = 2**28
     readers_socket: Annotated[
         Path | None,
-        Meta(description="second socket, on which the agent's group may request only the status and the model"),
+        Meta(description="second Unix socket, on which the agent's group may request only the status and the model"),
     ] = None
 
 
@@ -44,43 +48,55 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """`[data]`: the local records, and all public facts about them."""
 
     source: Annotated[str, Meta(description="data SPEC, for example npz:/var/lib/meter/records.npz")]
-    features: Annotated[int, Meta(ge=1, le=1_000_000, description="number of columns in the feature matrix; public")]
+    features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns in the feature matrix; public")]
     classes: Annotated[
         int,
         Meta(
             ge=1,
             le=10_000,
-            description="number of classes, with labels 0 … classes-1; with 1, the last column is predicted; public",
+            description="classes, with labels 0 … classes-1; 1: a regression on the last column; public",
         ),
     ]
     expected_records: Annotated[
         float,
-        Meta(gt=0, le=_MAX_RECORDS, description="number of records that a device is expected to have; public"),
+        Meta(
+            gt=0,
+            le=_MAX_RECORDS,
+            description="expected records per device, by which sums are divided; for a feed, records per "
+            "day, 44 per meter; public",
+        ),
     ]
     bounds: Annotated[
-        tuple[float, float] | None, Meta(description="declared range of every feature; values are clamped to it")
+        tuple[float, float] | None,
+        Meta(description="declared range of every feature; values are clamped to it; by default the source's"),
     ] = None
     ranges: Annotated[
         Literal["declared", "training"],
-        Meta(description="source of the feature ranges; training: computed from all records, so no ε is guaranteed"),
+        Meta(description="training: the ranges are computed from all records, so no ε holds; only in testbeds"),
     ] = "declared"
     windows: Annotated[
         tuple[int, int] | None,
         Meta(
-            description="first and last window whose records may be used, inclusive, for example [2026-01-01, "
-            "2035-12-31]; public"
+            description="first and last window whose records may be used, inclusive: dates such as [2026-01-01, "
+            "2035-12-31], days since 1970-01-01, or numbers of other windows from 0; public"
         ),
     ] = None
     transform: Annotated[
-        str, Meta(min_length=1, max_length=200, description="declared feature transform, applied to each record")
+        str,
+        Meta(
+            min_length=1,
+            max_length=200,
+            description="transform of each record, by name or by its steps; for a model with a graph, the default is "
+            "standard",
+        ),
     ] = "centred-unit"
     columns: Annotated[
         tuple[Annotated[str, Meta(max_length=200)], ...],
-        Meta(description="public names of the features, in order, with units; devices whose names differ do not mix"),
+        Meta(description="public names of all features, in order, with units; devices whose names differ do not mix"),
     ] = ()
     labels: Annotated[
         tuple[Annotated[str, Meta(max_length=200)], ...],
-        Meta(description="public names of the labels 0 … classes-1, in order; devices whose names differ do not mix"),
+        Meta(description="public names of all labels, in order; devices whose names differ do not mix"),
     ] = ()
     public: Annotated[
         str | None,
@@ -90,13 +106,12 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """Check the bounds, the names and the windows, and that a feed's source contains no credentials."""
         kind, _, location = self.source.partition("#")[0].partition(":")
-        if kind == "feed" and (
-            "@" in self.source or not (is_broker_url(location) or location in installed_plugins(METER_SOURCE))
-        ):
+        if kind == "feed" and ("@" in self.source or not (is_broker_url(location) or location in _meter_sources())):
             raise invalid_key(
                 "source",
                 "must be `feed:` followed by mqtt://HOST:PORT, the address of the home's broker, or by the name in "
-                "feed.source; put a user name in feed.username, and a password in the file feed.password_file",
+                f"feed.source, one of {', '.join(_meter_sources())}; put a user name in feed.username, and a password "
+                "in the file feed.password_file",
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise invalid_key("bounds", "must be two finite numbers, the lower first")
@@ -111,28 +126,31 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key("windows", "must be two dates or two non-negative numbers, the earlier first")
 
 
+def _meter_sources() -> list[str]:
+    return sorted({*OWN_SOURCES, *installed_plugins(METER_SOURCE)})
+
+
 class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[privacy.cell]`: sizes of the device groups that share their noise, and limits on the trust placed in them."""
 
-    min: Annotated[int, Meta(ge=2, le=1024, description="minimum number of devices in a round")] = 8
-    max: Annotated[int, Meta(ge=2, le=1024, description="maximum number of devices in a round")] = 1000
+    min: Annotated[int, Meta(ge=2, le=1024, description="fewest devices in a round")] = 8
+    max: Annotated[int, Meta(ge=2, le=1024, description="most devices in a round")] = 1000
     colluding: Annotated[
         int,
         Meta(
             ge=0,
             le=1000,
-            description="maximum number of devices in the whole fleet that may share everything they know with each "
-            "other and with an eavesdropper",
+            description="most devices in the whole fleet that may pool everything they know, also with an eavesdropper",
         ),
     ] = 1
     threshold: Annotated[
-        float, Meta(gt=0.5, le=1, description="fraction of a round's devices that must remain for its sum to be opened")
+        float, Meta(gt=0.5, le=1, description="fraction of a round's devices that must stay for its sum to be opened")
     ] = 0.7
     spare: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
         Meta(
-            description="number of rounds that may fail, which are charged in addition to the planned rounds; by "
-            "default 1, or 0 if the threshold leaves no room for a dishonest device"
+            description="failed rounds that the budget covers, each of which adds noise to every round; by default 1, "
+            "or 0 if the threshold leaves no room for a dishonest device in the smallest round"
         ),
     ] = None
 
@@ -151,35 +169,33 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[privacy]`: the privacy budget, which must match the budget with which the ledger was created."""
 
-    epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
+    epsilon: Annotated[float, Meta(gt=0, description="total ε, at most 500")] = 2.0
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
     unit: Annotated[
         Literal["record", "window", "device"] | None,
         Meta(
             description="privacy unit: a record, a window of records such as a day, or the whole device; by default "
-            "device for average, and record for other learners, or window if they learn from a meter's feed"
+            "record, and device for average and for a meter's feed"
         ),
     ] = None
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"] | None,
-        Meta(
-            description="neighbouring relation; by default the learner's own, which is add-remove for most learners "
-            "and replace-one for some, such as golf"
-        ),
+        Meta(description="neighbouring relation; by default the learner's own"),
     ] = None
     epsilon_per: Annotated[
         Literal["total", "round"],
-        Meta(description="round: ε applies to one round, exactly as stated in the paper, and the total is printed"),
+        Meta(description="round, only in paper variants: the paper's ε for one round; the total is printed beside it"),
     ] = "total"
     noise: Annotated[
         Literal["local", "cell"] | None,
         Meta(
             description="local: each device is protected by its own noise; cell: by the noise of all devices in a "
-            "secure sum, which reveals only the sum; by default cell for group-sgd, otherwise local"
+            "secure sum, which reveals only the sum; by default cell for group-sgd, otherwise local; only average has "
+            "a choice"
         ),
     ] = None
     cell: CellSection | None = None
-    allow_unproved: Annotated[bool, Meta(description="run even if no ε is proved")] = False
+    allow_unproved: Annotated[bool, Meta(description="run even if no ε is proved; only in testbeds")] = False
 
     def __post_init__(self) -> None:
         """Check the budget and the cell; an infinite ε, which promises nothing, is accepted for testbeds."""
@@ -192,18 +208,15 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[task]`: facts about a task that the whole fleet shares, in addition to [data] and [learner]."""
 
-    name: Annotated[str, Meta(max_length=200, description="task name; devices with different names do not mix")] = ""
-    epoch: Annotated[int, Meta(ge=0, le=2**53, description="task epoch; devices with different epochs do not mix")] = 0
+    name: Annotated[str, Meta(max_length=200, description="name of the task")] = ""
+    epoch: Annotated[int, Meta(ge=0, le=2**53, description="tells successive tasks of one name apart")] = 0
     epsilon: Annotated[
         Annotated[float, Meta(gt=0, le=_MAX_EPSILON)] | None,
-        Meta(description="maximum ε that a device spends; each device chooses its own ε up to this limit"),
+        Meta(description="most that a device may choose as its `privacy.epsilon`"),
     ] = None
     steps: Annotated[
         Annotated[int, Meta(ge=0, le=1_000_000)] | None,
-        Meta(
-            description="maximum number of steps that a device takes; each device chooses its own number up to this "
-            "limit; if not set, all devices take the same number"
-        ),
+        Meta(description="most that a device may choose as its `learner.steps`; by default all take the same number"),
     ] = None
 
 
@@ -215,22 +228,22 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Meta(
             ge=1,
             le=1000,
-            description="number of peers that must confirm after each startup that they know of no newer ledger of "
-            "this device",
+            description="peers that must confirm after each start that they know of no newer ledger of "
+            "this device; until then, it releases nothing",
         ),
     ] = 1
     alone: Annotated[
         bool,
         Meta(
-            description="true: release without asking any peer; the operator guarantees that no copy of the ledger was "
-            "restored"
+            description="release without asking any peer; the operator guarantees that no copy of "
+            "the ledger is restored"
         ),
     ] = False
     bytes_per_day: Annotated[
         BytesPerDay,
         Meta(
-            description="maximum number of bytes that the ledger writes per UTC day; the device slows down to spread "
-            "these writes evenly"
+            description="bytes that the ledger may write in a UTC day: a quarter at once, the rest evenly; beyond "
+            "that, the device slows down"
         ),
     ] = 2**26
 
@@ -242,7 +255,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """
 
     socket: Annotated[
-        Path | None, Meta(description="Unix socket of `sottovoce vault run`; if not set, the vault runs in the agent")
+        Path | None, Meta(description="Unix socket of `sottovoce vault run`, a path of at most about 100 characters")
     ] = None
     directory: Annotated[
         Path | None, Meta(description="the vault's own directory with its ledger, created by `fleet join --vault`")
@@ -252,7 +265,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = None
     patience: Annotated[
         float,
-        Meta(gt=0, le=300, description="seconds to wait for an unavailable vault, after which the agent restarts"),
+        Meta(gt=0, le=300, description="seconds that the agent waits for an absent vault before it restarts itself"),
     ] = 120.0
     tasks: Annotated[
         Literal["any", "signed"],
@@ -260,17 +273,17 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = "any"
     policy: Annotated[
         Path | None,
-        Meta(
-            description="policy.toml, which states what the owner allows the fleet's signed tasks to do; without it, "
-            "they may do everything within ε"
-        ),
+        Meta(description="policy.toml: what the owner allows signed tasks to do; without it, they may use all of ε"),
     ] = None
     graph_directory: Annotated[
-        Path | None, Meta(description="directory of the .onnx files to which the fleet's signed tasks refer")
+        Path | None, Meta(description="directory of the .onnx files that signed tasks use; graphs must list them, too")
     ] = None
     graphs: Annotated[
         tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],
-        Meta(description="sha256:HEX of each .onnx file allowed as learner.model, in addition to the package's own"),
+        Meta(
+            description="sha256:HEX of each .onnx file allowed as learner.model, beside the package's own; a graph "
+            "decides what answers reveal about a record, so list only your own or trusted ones"
+        ),
     ] = ()
 
     def __post_init__(self) -> None:
@@ -286,12 +299,19 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     metrics: Annotated[
         Annotated[str, Meta(pattern=HOST_AND_PORT)] | None,
         Meta(
-            description="host:port for /metrics, /livez and /readyz, for example 127.0.0.1:9464; if not set, no port "
-            "is opened; requires sottovoce[metrics]"
+            description="IP address and port for /metrics, /livez and /readyz, such as 127.0.0.1:9464; requires "
+            "sottovoce[metrics]"
         ),
     ] = None
     allow_remote: Annotated[
-        bool, Meta(description="allow an address that other machines can reach; clients are not authenticated")
+        bool,
+        Meta(
+            description="allow an address that other machines can reach; clients are not authenticated, so restrict "
+            "them with a firewall"
+        ),
+    ] = False
+    results: Annotated[
+        bool, Meta(description="also serve the newest result of the fleet's secure sums: its values and its homes")
     ] = False
 
     def __post_init__(self) -> None:
@@ -332,14 +352,15 @@ class IdentitySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     mode: Annotated[
         Literal["fleet-ca", "external", "pinned"],
         Meta(
-            description="how devices are authenticated: by the fleet's own CA, by another CA, or only by "
-            "transport.peers; must match how the device joined"
+            description="how the fleet's devices are certified, as when this device joined: by its own CA, by another "
+            "CA, or only by transport.peers"
         ),
     ] = "fleet-ca"
     enroller: Annotated[
         Address | None,
         Meta(
-            description="host:port of `sottovoce fleet renew --serve`, which renews the certificate before it expires"
+            description="host:port of `sottovoce fleet renew --serve`, which the device asks for a new certificate "
+            "after two thirds of the validity"
         ),
     ] = None
     look_every: Annotated[
@@ -358,10 +379,17 @@ class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ] = "newscast"
     period: Annotated[
-        float, Meta(ge=0.05, le=86_400, description="seconds between view exchanges, the same for the whole fleet")
+        float,
+        Meta(
+            ge=0.05,
+            le=86_400,
+            description="seconds between view exchanges, the same for the whole fleet; 10 suits a LAN",
+        ),
     ] = 60.0
-    view_size: Annotated[int, Meta(ge=20, le=100, description="number c of entries in the view")] = 30
-    warm_size: Annotated[int, Meta(ge=1, le=12, description="number of sampled peers to which the learner sends")] = 6
+    view_size: Annotated[int, Meta(ge=20, le=100, description="devices in the view")] = 30
+    warm_size: Annotated[
+        int, Meta(ge=1, le=12, description="sampled peers to which the learner sends; they change slowly")
+    ] = 6
     mdns: Annotated[
         bool,
         Meta(
@@ -370,7 +398,7 @@ class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = False
     dns: Annotated[
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9._-]{0,220}[A-Za-z0-9.])?$")] | None,
-        Meta(description="domain whose SRV records _sottovoce._tcp list peers; requires sottovoce[discovery]"),
+        Meta(description="domain whose SRV records `_sottovoce._tcp` list peers; requires sottovoce[discovery]"),
     ] = None
 
     def __post_init__(self) -> None:

@@ -61,7 +61,17 @@ def config_for_task(config: AgentConfig, tables: Tables, epoch: int, epsilon: fl
         "privacy": {**device_privacy, **privacy, "epsilon": min(limit for limit in limits if limit is not None)},
         "task": {**tables.get("task", {}), "epoch": epoch},
     }
-    return config_from_tables(merged_tables, f"task of epoch {epoch}")
+    result = config_from_tables(merged_tables, f"task of epoch {epoch}")
+    if (
+        result.privacy.unit is None
+        and result.data.source.startswith("feed:")
+        and result.unit != result.learner.algorithm.unit
+    ):
+        raise ConfigError(
+            f"task of epoch {epoch}: privacy.unit: missing; earlier versions would protect a day of this home's meter, "
+            'and this version the whole home: have the fleet sign a task with unit = "device" or unit = "window"'
+        )
+    return result
 
 
 def _device_learner_keys(settings: LearnerSettings, task_learner: Mapping[str, Any]) -> dict[str, Any]:

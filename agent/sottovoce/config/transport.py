@@ -42,26 +42,32 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     url: Annotated[
         Annotated[str, Meta(pattern=r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@\s]+)(:[0-9]{1,5})?/?$")] | None,
-        Meta(description="mqtts://HOST:PORT, or mqtt:// without TLS"),
+        Meta(description="mqtts://HOST:PORT, or mqtt:// without TLS; the ports are 8883 and 1883 by default"),
     ] = None
     realm: Annotated[
         str,
         Meta(
             pattern=r"^[a-z0-9][a-z0-9-]{0,31}$",
-            description="public name of the broker, which must be the same on all devices that use it",
+            description="public name of the broker, the same on all its devices; they are reached at mqtt:REALM",
         ),
     ] = "main"
-    version: Annotated[Literal["5", "3.1.1"], Meta(description="MQTT version that the broker supports")] = "5"
+    version: Annotated[
+        Literal["5", "3.1.1"],
+        Meta(
+            description="MQTT version; with 3.1.1, a broker keeps a sleeping device's messages for ever, which the "
+            "device refuses when they are outdated"
+        ),
+    ] = "5"
     ca: Annotated[
         Path | None, Meta(description="PEM file of CA certificates for the broker; by default the fleet's own CA")
     ] = None
     plaintext: Annotated[
         bool,
-        Meta(description="allow mqtt:// to another host: the network then sees who sends to whom, when and how much"),
+        Meta(description="allow mqtt:// to another host: messages stay sealed, but the network sees who sends to whom"),
     ] = False
     username: Annotated[
         str | None,
-        Meta(description="user name, if the broker requires one; the broker also sees the device's certificate"),
+        Meta(description="user name, if the broker requires one; the hardened broker goes by certificates"),
     ] = None
     password_file: Annotated[Path | None, Meta(description="file with the password, readable only by its owner")] = None
 
@@ -101,29 +107,46 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,15}$")], ...],
         Meta(
             min_length=1,
-            description="transports in order of preference: grpc (direct), mqtt (through a broker), or a transport "
-            "that another package provides",
+            description="transports in order of preference: grpc (direct), mqtt (through a broker), or another "
+            "package's; if one does not deliver a message, the device tries the next",
         ),
     ] = ("grpc",)
-    listen: Address = "127.0.0.1:7400"
+    listen: Annotated[Address, Meta(description="host:port to listen on with gRPC")] = "127.0.0.1:7400"
     announce: Annotated[
-        Address | None, Meta(description="address at which peers reach this device, if not `listen`")
+        Address | None,
+        Meta(description="host:port at which peers reach this device, if not `listen`; required for 0.0.0.0"),
     ] = None
-    peers: tuple[PeerSection, ...] = ()
-    timeout: Annotated[float, Meta(gt=0, le=LARGEST, description="timeout of a call, in seconds")] = 10.0
+    peers: Annotated[
+        tuple[PeerSection, ...],
+        Meta(description="seeds of peer sampling; with static sampling, the peers to which this device sends"),
+    ] = ()
+    timeout: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="longest duration of one attempt to deliver, in seconds")
+    ] = 10.0
     backoff: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="initial backoff after a failed call, in seconds, before jitter")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="pause after the first failure, in seconds, before jitter; it doubles with each further one",
+        ),
     ] = 1.0
     backoff_max: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="maximum backoff after failed calls, in seconds")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="longest pause, in seconds; a broker is retried after at most 10, and a peer at once if it "
+            "sends a message or reconnects to the broker",
+        ),
     ] = 300.0
 
     mqtt: MqttSection = MqttSection()
     plugins: Annotated[
         dict[str, dict[str, Any]],
         Meta(
-            description="one table for each transport in `use` that another package provides; its `announce` is this "
-            "device's address"
+            description="a table [transport.plugins.NAME] for each transport of another package: `announce`, this "
+            "device's address, and the transport's own settings"
         ),
     ] = {}
 

@@ -5,7 +5,7 @@ from sottovoce.data.dataset import DataSet, Declaration, Table, Target
 from sottovoce.data.records import Records, add_identities, check_records
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
-from sottovoce.data.transform import BIAS, TransformName, apply, centred_unit, width
+from sottovoce.data.transform import BIAS, TransformName, apply, centred_unit, prepare_records, width
 
 __all__ = [
     "BIAS",
@@ -23,6 +23,7 @@ __all__ = [
     "check_records",
     "load",
     "parse",
+    "prepare_records",
     "synthetic",
     "two_gaussians",
     "uniform_bounds",

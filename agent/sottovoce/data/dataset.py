@@ -313,6 +313,18 @@ class Table:
         )
 
 
+def arrays_missing() -> Table:
+    """Refuse to load `arrays`, which only `Agent.open(…, records=)` provides.
+
+    Raises:
+        DataError: always.
+    """
+    raise DataError(
+        "arrays: a program must pass these records to Agent.open(…, records=(X, y)). For a command, set data.source to "
+        "a file, for example npz:/data/records.npz"
+    )
+
+
 def column_order(columns: tuple[str, ...], declared: tuple[str, ...], origin: str) -> list[int] | None:
     """Return the position of each declared column in a source; None if one of them does not name its columns.
 

@@ -30,15 +30,17 @@ LAGS = 4
 """Number of preceding half hours that a prediction uses."""
 LIMIT_WH = 12_000
 """Limit to which half-hour energies are clamped: the energy that 100 A at 240 V deliver in half an hour."""
+SCALE_WH = 50.0
+"""Scale of loads: u = ln(1 + Wh/SCALE_WH)."""
 HELD_OUT = 0.25
 """Fraction of days, at the end, that is held out for testing."""
 
 _SECONDS = 1800
 _MISSING = -1
 _CHUNK = 2**16
-_SCALE_WH, _TYPICAL_WH = 50.0, 150.0
-_LOADS = np.log1p(np.arange(LIMIT_WH + 1) / _SCALE_WH)  # a table, so rounding never depends on other readings
-_TYPICAL = float(np.log1p(_TYPICAL_WH / _SCALE_WH))
+_TYPICAL_WH = 150.0
+_LOADS = np.log1p(np.arange(LIMIT_WH + 1) / SCALE_WH)  # a table, so rounding never depends on other readings
+_TYPICAL = float(np.log1p(_TYPICAL_WH / SCALE_WH))
 # With these constants, all columns have about the same spread for typical households, and records have a norm of about
 # 0.5, which suits the learners' clip norm and step size. The constants are public, and privacy does not depend on them.
 _CHANGE, _LEVEL, _WAVE, _BIAS = 0.32, 0.22, 0.22, 0.16
@@ -155,7 +157,7 @@ def lag_features(wh: Integers, half_hour: Integers) -> Floats:
 def energy_kwh(records: Floats, targets: Floats) -> Floats:
     """Convert targets float64[N, m], predicted or true, of records float64[m, at least LAGS] to kWh per half hour."""
     last_loads = records[:, _LEVEL_COLUMN] / _LEVEL + _TYPICAL
-    energies: Floats = np.clip(_SCALE_WH * np.expm1(last_loads + targets), 0.0, LIMIT_WH) / 1000
+    energies: Floats = np.clip(SCALE_WH * np.expm1(last_loads + targets), 0.0, LIMIT_WH) / 1000
     return energies
 
 

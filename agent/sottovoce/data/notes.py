@@ -15,7 +15,6 @@ from sottovoce.data.transform import TransformName, parse_steps
 
 _SCALED_BY_BOUNDS = "squash"
 _LARGE_DELTA = 1e-3
-_FEW_TEST_RECORDS = 30
 
 
 class Note(NamedTuple):
@@ -93,16 +92,6 @@ def data_summary(records: Records, classes: int, labels: Sequence[str] = (), col
 def _shortened(items: Sequence[str], most: int) -> str:
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(items[:most]) + more
-
-
-def few_test_records(count: int) -> Iterator[Note]:
-    """Yield a note if a measure on so few test records says little."""
-    if count < _FEW_TEST_RECORDS:
-        yield Note(
-            f"the number of test records is {count}, so an accuracy is uncertain by up to "
-            f"{50 * 1.96 / count**0.5:.0f} points",
-            f"use at least {_FEW_TEST_RECORDS}",
-        )
 
 
 def _delta_notes(delta: float, count: int) -> Iterator[Note]:

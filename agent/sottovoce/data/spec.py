@@ -1,6 +1,6 @@
 """Data SPECs, which have the form `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
 
-digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE
+digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE   arrays
 feed:mqtt://HOST:PORT#store=FILE
 """
 
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sottovoce.data.bounds import check_bounds
 from sottovoce.data.dataset import DataSet, Declaration, Table
 from sottovoce.errors import DataError
-from sottovoce.plugins import DATA_KIND, find, plugin_errors
-from sottovoce.plugins import load as load_plugin
+from sottovoce.plugins import DATA_KIND, find, load as load_plugin, plugin_errors
 from sottovoce.suggestions import suggest_name
 
 if TYPE_CHECKING:  # most devices have no data kind of another package
@@ -87,7 +86,8 @@ KINDS: dict[str, DataKind] = {
         file="store",
     ),
     "covertype": DataKind("covertype:/data/covtype_sample.npz", "covertype.load_covertype"),
-    "meters": DataKind("meters:/data/meters.npz", "meters.load_meters", options=("task", "test")),
+    "meters": DataKind("meters:/data/meters.npz", "meters.load_meters", options=("task", "test", "first")),
+    "arrays": DataKind("arrays", "dataset.arrays_missing", has_path=False),
     "npz": DataKind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
 }
 """All built-in kinds of data, keyed by name."""

@@ -29,7 +29,7 @@ Three transforms have names: `centred-unit` is `squash(1),centre,unit,bias(0.3)`
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from sottovoce.data import scattering, steps
 from sottovoce.data.bounds import Bounds
+from sottovoce.data.records import Records, add_identities
 from sottovoce.errors import DataError
 from sottovoce.suggestions import suggest_name
 
@@ -155,6 +156,14 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
                 bounds = None  # the bounds applied only to the previous columns
     rows[~np.logical_and.reduce(np.isfinite(rows), axis=1)] = 0.0
     return rows
+
+
+def prepare_records(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
+    """Return the records as the vault uses them: clamped to the declared bounds and then transformed individually."""
+    prepared = f"transform {transform}" + (
+        "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
+    )
+    return replace(add_identities(raw), features=apply(transform, raw.features, bounds), prepared=prepared)
 
 
 def width(name: TransformName, d: int) -> int:

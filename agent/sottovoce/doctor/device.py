@@ -13,13 +13,13 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import DataError, ExitCode, SottovoceError
 from sottovoce.fleet import Identity, load
 from sottovoce.fleet.renewal import renewal_time
-from sottovoce.node.assemble import LEDGER, state_files
 from sottovoce.node.gossip.revocation_store import load_revocation_list
-from sottovoce.node.ledger_snapshot import snapshot
-from sottovoce.node.local_vault import load_configured_dataset
-from sottovoce.node.preconditions import check_cell, check_mode, check_peers, check_socket
-from sottovoce.node.start_checks import find_notes
+from sottovoce.node.local_vault import LEDGER, load_configured_dataset
+from sottovoce.node.start_checks import check_mode, check_peers, check_socket, find_notes
+from sottovoce.node.state_directory import snapshot, state_files
+from sottovoce.node.vault_session import check_cell
 from sottovoce.privacy.ledger.ledger_file import is_log_corrupt
+from sottovoce.privacy.secure_sum.neighbourhoods import cell_neighbourhood_size
 from sottovoce.privacy.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
 
 _OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
@@ -99,7 +99,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     if is_corrupt:
         yield problem(
             f"{path}: the log is corrupt in the middle: charges after that point are lost",
-            "leave the ledger unchanged and read docs/reference/exit-codes/5.md; this identity must never "
+            "leave the ledger unchanged and read docs/reference/exit-codes.md#5-privacy; this identity must never "
             "release anything again",
             ExitCode.PRIVACY,
         )
@@ -208,6 +208,11 @@ def cells(subject: Subject) -> Iterator[Finding]:
         f"a sum of {cell.least} devices can be opened by {required}; {cell.colluding} may collude; "
         f"{cell.spare} failed {failures} covered by the budget"
     )
+    if (sparse := cell_neighbourhood_size(cell, cell.most)) is not None:
+        yield ok(
+            f"in a sum of {cell.most} devices, each shares keys and masks with {sparse.neighbours} others, of which "
+            f"{sparse.threshold} must remain; a planned round fails with probability 0.001, and ε does not change"
+        )
     if status is None:
         return
     device_count = len(status["peers"]) + 1
@@ -215,6 +220,14 @@ def cells(subject: Subject) -> Iterator[Finding]:
         yield warning(
             f"this device knows {device_count} of the {cell.least} devices that a secure sum requires",
             "start the missing devices, list them under transport.peers, or reduce privacy.cell.min on all devices",
+        )
+    if status.get("waits"):
+        yield ok(f"the secure sum {status['waits']}")
+    if status.get("sums_refused"):
+        yield warning(
+            f"this device refused {status['sums_refused']} secure sums, because no honest devices can have made them",
+            "a device in these sums is dishonest, and cannot be identified; compare what their owners report, and "
+            "revoke it with `sottovoce fleet revoke`",
         )
     if status.get("dishonest"):
         yield warning(

@@ -35,12 +35,13 @@ class Finding:
 _REMEDIES = {
     ExitCode.CONFIGURATION: "follow the message; `sottovoce config schema` and docs/reference/configuration.md list "
     "every key",
-    ExitCode.DATA: "repair the file named in the message; docs/reference/exit-codes/4.md lists files that may be moved "
-    "aside",
-    ExitCode.PRIVACY: "leave the ledger unchanged, and read docs/reference/exit-codes/5.md before restoring anything",
-    ExitCode.IDENTITY: "restore or correct the file as described; see docs/reference/exit-codes/6.md",
+    ExitCode.DATA: "repair the file named in the message; docs/reference/exit-codes.md#4-data lists files that may be "
+    "moved aside",
+    ExitCode.PRIVACY: "leave the ledger unchanged, and read docs/reference/exit-codes.md#5-privacy before restoring "
+    "anything",
+    ExitCode.IDENTITY: "restore or correct the file as described; see docs/reference/exit-codes.md#6-identity",
     ExitCode.NETWORK: "correct the address, or start the program that should listen there; see "
-    "docs/reference/exit-codes/7.md",
+    "docs/reference/exit-codes.md#7-network",
 }
 
 

@@ -19,8 +19,8 @@ from sottovoce.fleet.files import read
 from sottovoce.fleet.identity import TLS_CERTIFICATE
 from sottovoce.fleet.verification import decode_certificate
 from sottovoce.learning.model_names import has_graph
-from sottovoce.node.assemble import state_files
-from sottovoce.node.preconditions import runnable_family
+from sottovoce.node.state_directory import state_files
+from sottovoce.node.vault_session import runnable_family
 
 _TESTED_PROCESSORS = {"x86_64", "aarch64", "arm64"}
 

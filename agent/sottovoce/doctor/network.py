@@ -20,8 +20,8 @@ from sottovoce.fleet import Identity, load, peer_dns_name
 from sottovoce.fleet.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.net.listening import find_listening_error, make_listening_error, split_address
 from sottovoce.net.transports import is_direct
-from sottovoce.node.assemble import state_files
-from sottovoce.node.password import read_password
+from sottovoce.node.network import read_password
+from sottovoce.node.state_directory import state_files
 
 
 def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:

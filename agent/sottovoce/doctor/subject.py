@@ -12,8 +12,8 @@ from typing import Any
 from sottovoce.config import AgentConfig, load
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem
 from sottovoce.errors import ConfigError, ExitCode
-from sottovoce.node.preconditions import check_readers, check_socket, check_state
-from sottovoce.node.status import ask_status
+from sottovoce.node.control import ask_status
+from sottovoce.node.start_checks import check_readers, check_socket, check_state
 
 _STATUS_SECONDS = 5.0
 

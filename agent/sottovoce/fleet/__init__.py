@@ -1,6 +1,5 @@
 """Device identity: a device's keys and certificate, the fleet that vouches for it, and how it identifies peers."""
 
-from sottovoce.fleet.ca import Fleet, create_fleet, enrol, open_fleet
 from sottovoce.fleet.certificates import Validity
 from sottovoce.fleet.identity import (
     Identity,
@@ -15,16 +14,12 @@ from sottovoce.fleet.trust import Trust
 from sottovoce.fleet.verification import Subject
 
 __all__ = [
-    "Fleet",
     "Identity",
     "Subject",
     "Trust",
     "Validity",
-    "create_fleet",
-    "enrol",
     "load",
     "node_id",
-    "open_fleet",
     "peer_dns_name",
     "verify_credential",
     "verify_device_certificate",

@@ -1,4 +1,4 @@
-"""Construction of X.509 certificates for fleets, devices and enrollers."""
+"""Construction of X.509 certificates for fleets and devices."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sottovoce.fleet.binding import BINDING_OID, verify_binding
 from sottovoce.fleet.keys import node_id
-from sottovoce.fleet.names import check_fleet_name, device_uri, enroller_dns_name, peer_dns_name
+from sottovoce.fleet.names import check_fleet_name, device_uri, peer_dns_name
 
 _CLOCK_LAG = timedelta(minutes=5)
 
@@ -38,9 +38,9 @@ def fleet_certificate(fleet: str, key: EllipticCurvePrivateKey, validity: Validi
     """
     name = common_name(check_fleet_name(fleet))
     return (
-        _builder(name, name, key.public_key(), validity)
+        certificate_builder(name, name, key.public_key(), validity)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(is_authority=True), critical=True)
+        .add_extension(key_usage(is_authority=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, SHA256())
     )
@@ -66,7 +66,7 @@ def device_certificate(
         ValueError: if the binding does not belong to this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key))
-    builder = _builder(common_name(device), authority.subject, tls_key, validity)
+    builder = certificate_builder(common_name(device), authority.subject, tls_key, validity)
     key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     return (
         _add_device_extensions(builder, device, read_fleet_name(authority), binding)
@@ -84,24 +84,8 @@ def self_signed_certificate(
         ValueError: if the binding does not belong to this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key.public_key()))
-    builder = _builder(common_name(device), common_name(device), tls_key.public_key(), validity)
+    builder = certificate_builder(common_name(device), common_name(device), tls_key.public_key(), validity)
     return _add_device_extensions(builder, device, fleet, binding).sign(tls_key, SHA256())
-
-
-def enroller_certificate(
-    authority: x509.Certificate, authority_key: EllipticCurvePrivateKey, key: EllipticCurvePublicKey, validity: Validity
-) -> x509.Certificate:
-    """Return an enroller's certificate, with a name that no device can have and without a key binding."""
-    fleet = read_fleet_name(authority)
-    return (
-        _builder(common_name(enroller_dns_name(fleet)), authority.subject, key, validity)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(is_authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(enroller_dns_name(fleet))]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
-        .sign(authority_key, SHA256())
-    )
 
 
 def common_name(value: str) -> x509.Name:
@@ -126,9 +110,10 @@ def device_names(node_id: str, fleet: str) -> x509.SubjectAlternativeName:
     return x509.SubjectAlternativeName([x509.DNSName(dns), x509.UniformResourceIdentifier(uri)])
 
 
-def _builder(
+def certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: EllipticCurvePublicKey, validity: Validity
 ) -> x509.CertificateBuilder:
+    """Return a builder with a new random serial number and without extensions."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -147,14 +132,15 @@ def _add_device_extensions(
     usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
     return (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(is_authority=False), critical=True)
+        .add_extension(key_usage(is_authority=False), critical=True)
         .add_extension(usages, critical=False)
         .add_extension(device_names(device, fleet), critical=False)
         .add_extension(x509.UnrecognizedExtension(BINDING_OID, binding), critical=False)
     )
 
 
-def _key_usage(*, is_authority: bool) -> x509.KeyUsage:
+def key_usage(*, is_authority: bool) -> x509.KeyUsage:
+    """Return the key usage: an authority signs certificates; a device or a server signs messages."""
     return x509.KeyUsage(
         digital_signature=not is_authority,
         content_commitment=False,

@@ -2,20 +2,21 @@
 
 import fcntl
 import os
-import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from sottovoce.errors import IdentityError
+from sottovoce.limits import describe_shortage
 from sottovoce.storage.durable import rename, sync
 
-_STAGING = "coming"  # directory for files that are about to be moved into its parent directory
 _OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 _LOCK_SECONDS = 10.0  # much longer than another process needs to write its small files
 _RETRY_SECONDS = 0.01
+_locked: ContextVar[frozenset[tuple[int, int]]] = ContextVar("locked directories", default=frozenset())
 
 
 def make_private_directory(directory: Path) -> None:
@@ -60,8 +61,12 @@ def write_new(files: dict[Path, bytes]) -> None:
         IdentityError: if a file exists (then no file is written), or a file cannot be written.
     """
     check_new(files)
-    for path, content in files.items():
-        replace(path, content)
+    with ExitStack() as locks:
+        for directory in sorted({path.parent.resolve() for path in files}):
+            locks.enter_context(exclusive(directory))
+        check_new(files)  # again, because another process may have created a file while this one waited for a lock
+        for path, content in files.items():
+            replace(path, content)
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -72,7 +77,7 @@ def replace(path: Path, content: bytes) -> None:
     """
     draft = path.with_name(f".{path.name}.new")
     try:
-        with _lock(path.parent):
+        with exclusive(path.parent):
             draft.unlink(missing_ok=True)
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
@@ -84,79 +89,60 @@ def replace(path: Path, content: bytes) -> None:
         ) from error
 
 
-def write_files(directory: Path, files: dict[str, bytes]) -> None:
-    """Write or replace several files in a directory, either all of them or none, even if the power fails.
-
-    Raises:
-        IdentityError: if the files cannot be written.
-    """
-    staging = directory / _STAGING
-    draft = staging.with_name(f".{_STAGING}.new")
-    try:
-        with _lock(directory):
-            if draft.exists():
-                shutil.rmtree(draft)
-            make_private_directory(draft)
-            for name, content in files.items():
-                replace(draft / name, content)
-            rename(draft, staging)
-            _finish_move(directory)
-    except OSError as error:
-        raise IdentityError(
-            f"{directory} cannot be written: {error.strerror}; check its permissions and the disk's free space"
-        ) from error
-
-
-def finish_move(directory: Path) -> None:
-    """Complete a `write_files` that a power cut interrupted.
-
-    Raises:
-        IdentityError: if the directory cannot be written.
-    """
-    if not (directory / _STAGING).is_dir():
-        return
-    try:
-        with _lock(directory):
-            _finish_move(directory)
-    except OSError as error:
-        raise IdentityError(
-            f"{directory} cannot be written: {error.strerror}; check its permissions and the disk's free space"
-        ) from error
-
-
-def _finish_move(directory: Path) -> None:
-    staging = directory / _STAGING
-    if not staging.is_dir():
-        return
-    for file in sorted(staging.iterdir()):
-        rename(file, directory / file.name)
-    staging.rmdir()
-
-
 @contextmanager
-def _lock(directory: Path) -> Iterator[None]:
-    """Lock the directory, because an agent and a command that write the same file must not share a draft file.
+def exclusive(directory: Path) -> Iterator[None]:
+    """Lock a directory, for as long as this process reads files there and writes what follows from them.
+
+    Two processes that each read a document, sign its successor and write it would otherwise sign two successors with
+    one version number and lose one of them. A lock that this thread already holds is entered again. The lock belongs
+    to the directory itself, so it survives a rename, and ends with the process.
 
     Raises:
-        OSError: if the directory cannot be opened.
-        IdentityError: if another process does not release the lock within 10 seconds.
+        IdentityError: if the directory cannot be opened, or another process does not release the lock within 10
+            seconds.
     """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    deadline = time.monotonic() + _LOCK_SECONDS
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise IdentityError(
-                        f"{directory} is locked by another process; stop that process and try again"
-                    ) from None
-                time.sleep(_RETRY_SECONDS)
-        yield
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise IdentityError(
+            f"{directory} cannot be opened: {error.strerror}; specify a directory that you can read and write"
+        ) from error
+    try:
+        status = os.fstat(descriptor)
+        inode = (status.st_dev, status.st_ino)
+        if inode in _locked.get():
+            yield
+            return
+        _wait_for_lock(descriptor, directory)
+        if not _is_at(status, directory):
+            raise IdentityError(f"{directory} was moved or deleted by another process meanwhile; try again")
+        token = _locked.set(_locked.get() | {inode})
+        try:
+            yield
+        finally:
+            _locked.reset(token)
     finally:
         os.close(descriptor)
+
+
+def _is_at(status: os.stat_result, path: Path) -> bool:
+    try:
+        return os.path.samestat(status, path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _wait_for_lock(descriptor: int, directory: Path) -> None:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise IdentityError(
+                    f"{directory} is locked by another process; stop that process and try again"
+                ) from None
+            time.sleep(_RETRY_SECONDS)
 
 
 def read(path: Path) -> bytes:
@@ -188,4 +174,5 @@ def _read(path: Path, *, private: bool) -> bytes:
     except FileNotFoundError as error:
         raise IdentityError(f"{path} is missing: restore it, or enrol with `sottovoce fleet join`") from error
     except OSError as error:
-        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
+        remedy = describe_shortage(error) or f"{error.strerror}; fix its owner or mode"
+        raise IdentityError(f"{path} cannot be read: {remedy}") from error

@@ -31,6 +31,7 @@ from sottovoce.fleet.verification import (
     Subject,
     decode_certificate,
 )
+from sottovoce.limits import describe_shortage
 
 Mode = Literal["fleet-ca", "external", "pinned"]
 
@@ -260,6 +261,7 @@ def _read_pins(directory: Path) -> list[x509.Certificate]:
     try:
         files = sorted(directory.glob("*.pem"))
     except OSError as error:
-        raise IdentityError(f"{directory} cannot be read: {error.strerror}; fix its owner or mode") from error
+        remedy = describe_shortage(error) or f"{error.strerror}; fix its owner or mode"
+        raise IdentityError(f"{directory} cannot be read: {remedy}") from error
     certificates = [decode_certificate(read(file), file) for file in files]
     return sorted(certificates, key=lambda certificate: certificate.not_valid_before_utc)

@@ -18,7 +18,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from sottovoce.errors import IdentityError
-from sottovoce.fleet.files import read, replace
+from sottovoce.fleet.files import exclusive, read, replace
 from sottovoce.fleet.new_device import DeviceKeys
 
 SEEDS = "seeds.json"
@@ -191,17 +191,6 @@ class Token:
             return False
 
 
-def write_bundle(path: Path, bundle: Bundle) -> None:
-    """Write a bundle to a file that only its owner can read.
-
-    Raises:
-        IdentityError: if the file exists or cannot be written.
-    """
-    if path.exists():
-        raise IdentityError(f"{path} already exists and will not be overwritten; specify a different file name")
-    replace(path, msgspec.json.format(msgspec.json.encode(bundle), indent=2) + b"\n")
-
-
 def read_bundle(path: Path) -> Bundle:
     """Read a bundle that no device has used yet.
 
@@ -222,17 +211,19 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def void_bundle(path: Path, bundle: Bundle) -> None:
-    """Replace a used bundle with a note, which prevents other devices from joining with it.
+    """Replace a bundle with a note, which prevents other devices from joining with it.
 
     Raises:
-        IdentityError: if the note cannot be written.
+        IdentityError: if another process has used the bundle since it was read, or the note cannot be written.
     """
-    try:
-        replace(path, msgspec.json.encode(UsedBundle(bundle.fleet, bundle.id)) + b"\n")
-    except IdentityError as error:
-        raise IdentityError(
-            f"{error}. A bundle must be in a writable directory, where it can be marked as used; move it to one"
-        ) from error
+    with exclusive(path.parent):
+        read_bundle(path)
+        try:
+            replace(path, msgspec.json.encode(UsedBundle(bundle.fleet, bundle.id)) + b"\n")
+        except IdentityError as error:
+            raise IdentityError(
+                f"{error}. A bundle must be in a writable directory, where it can be marked as used; move it to one"
+            ) from error
 
 
 def write_seeds(state: Path, seeds: Seeds) -> None:

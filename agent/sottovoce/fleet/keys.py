@@ -6,6 +6,7 @@ certificate binds the two keys together (`sottovoce.fleet.binding`).
 
 import base64
 import hashlib
+from functools import lru_cache
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -18,6 +19,7 @@ from sottovoce.errors import IdentityError
 PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 _NODE_ID_CHARACTERS = 32
+_MAX_DERIVED = 1024  # node ids kept in memory: a cycle needs those of the same few devices some twenty times
 
 
 def node_id(public: Ed25519PublicKey | bytes) -> str:
@@ -32,7 +34,11 @@ def node_id(public: Ed25519PublicKey | bytes) -> str:
     Raises:
         IdentityError: if the raw key is not 32 bytes long.
     """
-    raw = public if isinstance(public, bytes) else public.public_bytes_raw()
+    return _derive_node_id(public if isinstance(public, bytes) else public.public_bytes_raw())
+
+
+@lru_cache(_MAX_DERIVED)
+def _derive_node_id(raw: bytes) -> str:
     if len(raw) != PUBLIC_KEY_BYTES:
         raise IdentityError(f"an Ed25519 public key has {PUBLIC_KEY_BYTES} bytes, not {len(raw)}")
     return base64.b32encode(hashlib.sha256(raw).digest()).decode("ascii").lower()[:_NODE_ID_CHARACTERS]

@@ -8,7 +8,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.fleet.authority import verify_self_signed
 from sottovoce.fleet.binding import make_binding
 from sottovoce.fleet.certificates import Validity, self_signed_certificate
-from sottovoce.fleet.files import make_private_directory, replace, write_new
+from sottovoce.fleet.files import exclusive, make_private_directory, replace, write_new
 from sottovoce.fleet.identity import DEVICE_KEY, PINS, TLS_CERTIFICATE, TLS_KEY, load
 from sottovoce.fleet.names import check_fleet_name
 from sottovoce.fleet.new_device import DeviceKeys
@@ -72,10 +72,11 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
     if peer_id == identity.node_id:
         raise IdentityError(f"{source} is this device's own certificate; pass another device's certificate")
     path = directory / PINS / f"{peer_id}.pem"
-    if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MAX_PINS:
-        raise IdentityError(
-            f"{path.parent} already contains {MAX_PINS} devices, which is the limit; for more devices, create a "
-            "fleet with a CA"
-        )
-    replace(path, peer_certificate.public_bytes(Encoding.PEM))
+    with exclusive(path.parent):
+        if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MAX_PINS:
+            raise IdentityError(
+                f"{path.parent} already contains {MAX_PINS} devices, which is the limit; for more devices, create a "
+                "fleet with a CA"
+            )
+        replace(path, peer_certificate.public_bytes(Encoding.PEM))
     return peer_id

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sottovoce.errors import IdentityError
-from sottovoce.fleet.files import read, replace
+from sottovoce.fleet.files import exclusive, read, replace
 from sottovoce.fleet.identity import TLS_CERTIFICATE, Identity, load
 from sottovoce.fleet.new_device import DeviceKeys, first_certificate
 from sottovoce.fleet.verification import decode_certificate
@@ -60,17 +60,18 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
             expires before the current certificate.
     """
     path = directory / TLS_CERTIFICATE
-    current = decode_certificate(read(path), path)
-    identity = load(directory, check_dates=False)
-    if identity.mode == "external":
-        pem = first_certificate(pem)
-    new_certificate = decode_certificate(pem, source)
-    subject = identity.authority.verify(new_certificate, now or datetime.now(UTC), source)
-    if subject.node_id != identity.node_id or new_certificate.public_key() != current.public_key():
-        raise IdentityError(
-            f"{source} does not belong to this device ({identity.node_id}); create a new request on this device"
-        )
-    if new_certificate.not_valid_after_utc - current.not_valid_after_utc < timedelta(0):
-        raise IdentityError(f"{source} expires before the current certificate; create a new request")
-    replace(path, pem)
+    with exclusive(directory):
+        current = decode_certificate(read(path), path)
+        identity = load(directory, check_dates=False)
+        if identity.mode == "external":
+            pem = first_certificate(pem)
+        new_certificate = decode_certificate(pem, source)
+        subject = identity.authority.verify(new_certificate, now or datetime.now(UTC), source)
+        if subject.node_id != identity.node_id or new_certificate.public_key() != current.public_key():
+            raise IdentityError(
+                f"{source} does not belong to this device ({identity.node_id}); create a new request on this device"
+            )
+        if new_certificate.not_valid_after_utc - current.not_valid_after_utc < timedelta(0):
+            raise IdentityError(f"{source} expires before the current certificate; create a new request")
+        replace(path, pem)
     return subject.not_after

@@ -1,16 +1,19 @@
-"""A learning task that the fleet has signed, with its start and end times."""
+"""A learning task that the fleet has signed, with its start and end times, and its file in a directory."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
-from sottovoce.fleet.authority import Authority, check_fleet_signature
+from sottovoce.fleet.authority import Authority, RetiredKeyError, check_fleet_signature
+from sottovoce.fleet.files import exclusive, replace
 from sottovoce.fleet.fleet_keys import MAX_CHANGES, KeyChange
 from sottovoce.fleet.framing import frame_fields
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
 
+TASK_FILE = "task"
 _MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers
 _DOMAIN = b"sottovoce/fleet-task/v1"
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
@@ -111,3 +114,50 @@ def read_task(raw: bytes, source: object) -> SignedTask:
     if task.encoding != raw or len(task.keys) > MAX_CHANGES:
         raise IdentityError(f"{source} is not a signed fleet task: the encoding is not canonical")
     return task
+
+
+def load_task(directory: Path, authority: Authority) -> SignedTask | None:
+    """Return the task stored in a device's or the fleet's directory; None if it is missing or signed by a retired key.
+
+    Raises:
+        IdentityError: if the task cannot be read, or does not belong to this fleet.
+    """
+    path = directory / TASK_FILE
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise IdentityError(f"cannot read {path}: {error.strerror}; fix the file's owner or mode") from error
+    task = read_task(raw, path)
+    try:
+        task.verify(authority)
+    except RetiredKeyError:
+        return None
+    return task
+
+
+def store_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
+    """Store a verified task in a directory, unless it contains this task or a newer one; return whether it was stored.
+
+    Raises:
+        IdentityError: if the task cannot be written, the existing file is corrupt, or it is another task of the same
+            epoch.
+    """
+    with exclusive(directory):
+        stored_task = load_task(directory, authority)
+        if stored_task is not None and stored_task.epoch >= task.epoch:
+            if stored_task.epoch == task.epoch and _unsigned(stored_task) != _unsigned(task):
+                raise IdentityError(
+                    f"{directory / TASK_FILE} is another task of epoch {task.epoch}: two copies of the fleet's "
+                    "directory have signed tasks. Delete one copy, and sign the task again in the other until its "
+                    "epoch is higher"
+                )
+            return False
+        replace(directory / TASK_FILE, task.encoding)
+    return True
+
+
+def _unsigned(task: SignedTask) -> SignedTask:
+    """Return a task without what changes when it is signed again with a new key."""
+    return structs.replace(task, keys=(), signature="")

@@ -64,7 +64,7 @@ def logistic(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray
 
 
 UpdateRule = Callable[[NDArray[Any], NDArray[np.int64], NDArray[Any]], tuple[NDArray[Any], NDArray[np.int64]]]
-RULES: dict[str, UpdateRule] = {"pegasos": pegasos, "logistic": logistic}
+UPDATE_RULES: dict[str, UpdateRule] = {"pegasos": pegasos, "logistic": logistic}
 SLOPES: dict[str, Slope] = {"pegasos": hinge_slope, "logistic": logistic_slope}
 
 

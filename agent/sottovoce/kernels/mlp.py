@@ -70,12 +70,12 @@ class Perceptron(PerExample):
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
         """Return the most likely label, int64[N, M]."""
-        labels: Labels = np.argmax(self._logits(parameters, features), axis=2)
+        labels: Labels = np.argmax(self.logits(parameters, features), axis=2)
         return labels
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the mean cross-entropy in nats, float64[N]."""
-        return mean_cross_entropy(self._logits(parameters, features), labels)
+        return mean_cross_entropy(self.logits(parameters, features), labels)
 
     def first_layer(self, parameters: Parameters, features: Features) -> Floats:
         """Return Ux + a, float64[N, M, h], for features float64[M, d], which is linear in the parameters."""
@@ -94,7 +94,8 @@ class Perceptron(PerExample):
         logits: NDArray[Float] = np.tanh(layer) @ V.swapaxes(1, 2) + b[:, np.newaxis]
         return logits
 
-    def _logits(self, parameters: Parameters, features: Features) -> Floats:
+    def logits(self, parameters: Parameters, features: Features) -> Floats:
+        """Return the logits, float64[N, M, classes], for features float64[M, d]."""
         return self.logits_from_layer(self.first_layer(parameters, features), parameters)
 
     def _layers(self, flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:

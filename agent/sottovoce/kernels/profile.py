@@ -75,6 +75,10 @@ class Profile:
         stretch, _ = self._stretch_and_shape_clip
         return math.sqrt((stretch**-2 + self.size - 1) / self.width)
 
+    def row(self, features: Floats, windows: NDArray[np.int64] | None) -> Floats:
+        """Return the coefficients, float64[size], of the mean of the rows float64[n, width]; windows are ignored."""
+        return self.coefficients(np.add.reduce(features, axis=0) / len(features))
+
     def coefficients(self, vector: Floats) -> Floats:
         """Return the coefficients, float64[size], of a vector, float64[width]; not finite if the vector is not.
 

@@ -37,14 +37,15 @@ class Softmax(PerExample):
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
         """Return the most likely label, int64[N, M]."""
-        labels: Labels = np.argmax(self._logits(parameters, features), axis=2)
+        labels: Labels = np.argmax(self.logits(parameters, features), axis=2)
         return labels
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Return the mean cross-entropy in nats, float64[N]."""
-        return mean_cross_entropy(self._logits(parameters, features), labels)
+        return mean_cross_entropy(self.logits(parameters, features), labels)
 
-    def _logits(self, parameters: Parameters, features: Features) -> NDArray[np.float64]:
+    def logits(self, parameters: Parameters, features: Features) -> NDArray[np.float64]:
+        """Return the logits, float64[N, M, classes], for features float64[M, d]."""
         logits: NDArray[np.float64] = np.matmul(features, parameters.reshape(-1, self.features, self.classes))
         return logits
 

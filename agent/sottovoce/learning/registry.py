@@ -1,4 +1,4 @@
-"""Registry of all algorithms by name, from this package and from other packages.
+"""Registry of all algorithms by name, from this package, from `sottovoce-papers` and from other packages.
 
 A package provides an algorithm with an entry point in the group `sottovoce.algorithms`. The entry point has the
 algorithm's name and refers to an `Algorithm` object; see docs/how-to/own-algorithm.md for an example. No other part of
@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from sottovoce.learning import papers
 from sottovoce.learning.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
 from sottovoce.plugins import LEARNER, Plugin, find, installed_plugins, load, plugin_errors
 from sottovoce.suggestions import suggest_name
@@ -48,6 +49,8 @@ class Algorithm:
         paper_model: default model of the paper's variant, if it differs from the algorithm's default.
         steps: function that returns the number of private steps for a configuration, if the default number depends on
             the configuration; else None.
+        resolved: for each key whose default depends on the configuration, a function that returns its value, which the
+            task document states.
         record_level: whether the algorithm bounds only one record's effect, and not that of a larger unit.
         unit: default privacy unit.
         noiseless: whether the algorithm adds no noise, in which case there can be no guarantee.
@@ -58,6 +61,7 @@ class Algorithm:
         topology: default topology in a testbed.
         mutual: whether every receiver sends a message back.
         secure_sums: whether the algorithm's releases are secure sums if `privacy.noise` requests that.
+        sums_are_results: whether an opened secure sum is a result in its own right, which the members sign.
         has_initiator: whether one device in the fleet begins (`learner.begins_walk`).
         one_member: harm that one dishonest member can do to the rest of the fleet.
         payloads: for each payload type of the algorithm's messages, a function that returns the codec.
@@ -73,6 +77,7 @@ class Algorithm:
     paper_status: Literal["proved", "as-published", "refuted"] | None = None
     paper_model: str | None = None
     steps: Callable[[Any], int] | None = None
+    resolved: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     record_level: bool = False
     unit: Literal["record", "window", "device"] = "record"
     noiseless: bool = False
@@ -83,6 +88,7 @@ class Algorithm:
     topology: str = "exponential"
     mutual: bool = False
     secure_sums: Literal["never", "optional", "always"] = "never"
+    sums_are_results: bool = False
     has_initiator: bool = False
     one_member: str = "unknown: its package does not document this"
     payloads: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
@@ -125,7 +131,7 @@ class Algorithm:
 
 
 class _Algorithms(Mapping[str, Algorithm]):
-    """Mapping from names to algorithms, from this package first and then from other packages; names must be unique."""
+    """Mapping from names to algorithms, our own first and then those of other packages; names must be unique."""
 
     def __getitem__(self, name: str) -> Algorithm:
         """Return the algorithm with this name.
@@ -134,20 +140,20 @@ class _Algorithms(Mapping[str, Algorithm]):
             KeyError: if there is no such algorithm.
             PluginError: if the package that provides the algorithm is broken, or two packages provide this name.
         """
-        if name not in _built_in_algorithms():
+        if name not in _own_algorithms():
             return _load_from_plugin(name)
-        find(LEARNER, name, _built_in_algorithms())
-        return _built_in_algorithms()[name]
+        find(LEARNER, name, _own_algorithms())
+        return _own_algorithms()[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in _built_in_algorithms() or name in installed_plugins(LEARNER)
+        return name in _own_algorithms() or name in installed_plugins(LEARNER)
 
     def __iter__(self) -> Iterator[str]:
-        yield from _built_in_algorithms()
-        yield from sorted(set(installed_plugins(LEARNER)) - set(_built_in_algorithms()))
+        yield from _own_algorithms()
+        yield from sorted(set(installed_plugins(LEARNER)) - set(_own_algorithms()))
 
     def __len__(self) -> int:
-        return len(set(_built_in_algorithms()) | set(installed_plugins(LEARNER)))
+        return len(set(_own_algorithms()) | set(installed_plugins(LEARNER)))
 
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
@@ -155,11 +161,11 @@ ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
 
 
 def loaded_algorithms() -> dict[str, Algorithm]:
-    """Return this package's algorithms, and those from other packages that this process has requested by name.
+    """Return our own algorithms, and those from other packages that this process has requested by name.
 
     Use this function to iterate over algorithms. A broken package then does not affect commands that do not use it.
     """
-    return {**_built_in_algorithms(), **{name: algorithm for name, (algorithm, _) in _PLUGIN_ALGORITHMS.items()}}
+    return {**_own_algorithms(), **{name: algorithm for name, (algorithm, _) in _PLUGIN_ALGORITHMS.items()}}
 
 
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
@@ -196,7 +202,9 @@ def payload_codec(kind: str) -> Any | None:
 
 
 def unknown_name_hint(name: str) -> str:
-    """Return the remedy for an unknown algorithm name: a similar name, or a list of all names."""
+    """Return the remedy for an unknown algorithm name: what to install, a similar name, or a list of all names."""
+    if hint := papers.missing_package_hint(name):
+        return hint
     similar = suggest_name(name, ALGORITHMS)
     if similar:
         return f'did you mean "{similar}"?'
@@ -204,13 +212,19 @@ def unknown_name_hint(name: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _built_in_algorithms() -> dict[str, Algorithm]:
-    """Return this package's algorithms, which are defined in ALGORITHMS in each algorithm's module `algorithm`."""
+def _own_algorithms() -> dict[str, Algorithm]:
+    """Return this package's algorithms, and those of `sottovoce-papers` if it is installed.
+
+    Those of this package are defined in ALGORITHMS in each algorithm's module `algorithm`.
+    """
     directory = import_module(_ALGORITHMS_PACKAGE).__path__[0]
     folders = sorted(file.parent.name for file in Path(directory).glob("*/algorithm.py*"))  # source or bytecode
     algorithms: dict[str, Algorithm] = {}
     for folder in folders:
         algorithms |= import_module(f"{_ALGORITHMS_PACKAGE}.{folder}.algorithm").ALGORITHMS
+    for name, location in papers.installed_learners().items():
+        module, _, attribute = location.partition(":")
+        algorithms[name] = getattr(import_module(module), attribute)
     return algorithms
 
 
@@ -219,13 +233,13 @@ _PLUGIN_ALGORITHMS: dict[str, tuple[Algorithm, Plugin]] = {}
 
 
 def find_plugin(name: str) -> Plugin | None:
-    """Return the plug-in that provides an algorithm in use; None if the algorithm is from this package."""
+    """Return the plug-in that provides an algorithm in use; None if the algorithm is our own."""
     return _PLUGIN_ALGORITHMS[name][1] if name in _PLUGIN_ALGORITHMS else None
 
 
 def _load_from_plugin(name: str) -> Algorithm:
     if name not in _PLUGIN_ALGORITHMS:
-        plugin = find(LEARNER, name, _built_in_algorithms())
+        plugin = find(LEARNER, name, papers.LEARNERS)
         if plugin is None:
             raise KeyError(name)
         algorithm: Algorithm = load(plugin, Algorithm)

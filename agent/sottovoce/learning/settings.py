@@ -13,10 +13,10 @@ from sottovoce.learning.model_names import GRAPH_SHARE, has_graph
 from sottovoce.learning.registry import ALGORITHMS, Algorithm
 from sottovoce.suggestions import LARGEST, invalid_key
 
-Batch = Annotated[int, Meta(ge=1, le=1_000_000, description="number of records in a batch")]
+Batch = Annotated[int, Meta(ge=1, le=1_000_000, description="records in a batch")]
 BeginsWalk = Annotated[
     bool,
-    Meta(description="whether this device starts the walk or the shared model; true on exactly one device of a fleet"),
+    Meta(description="this device starts the walk or the shared model; true on exactly one device of a fleet"),
 ]
 Clip = Annotated[float, Meta(gt=0, le=LARGEST, description="L2 clip norm C for one privacy unit's contribution")]
 Deadline = Annotated[
@@ -24,10 +24,10 @@ Deadline = Annotated[
     Meta(
         ge=1,
         le=1000,
-        description="number of periods that a round waits for neighbours before it continues without them",
+        description="periods for which a round waits for neighbours before it continues without them",
     ),
 ]
-Fanout = Annotated[int, Meta(ge=1, le=64, description="number of peers to which a device sends in each cycle, in turn")]
+Fanout = Annotated[int, Meta(ge=1, le=64, description="peers to which a device sends in one cycle, in turn")]
 ShareBits = Annotated[
     int,
     Meta(ge=8, le=40, description="sent values are rounded by at most 2^-share_bits; more bits make messages larger"),
@@ -37,16 +37,28 @@ LongestPeriod = Annotated[
     Meta(
         ge=0.001,
         le=86_400,
-        description="maximum period, in seconds; the period grows towards this value once nothing is left to learn "
-        "and the model hardly changes",
+        description="limit in seconds to which the period grows once no private steps are left and the model hardly "
+        "changes; if not above period, the period never grows",
     ),
 ]
 Steps = Annotated[
     int,
-    Meta(ge=0, le=1_000_000, description="number of private gradient releases, one per cycle from the first cycle on"),
+    Meta(
+        ge=0,
+        le=1_000_000,
+        description="private gradient releases, one per cycle from the first on, which share the budget",
+    ),
 ]
 STEPS = 48
 """Default number of steps for learners that do not compute their own."""
+Centre = Annotated[
+    Literal["private", "none"] | None,
+    Meta(
+        description="private: each device first releases one noisy sum of its records, and the fleet centres all "
+        "records by their mean; the same for the whole fleet; by default private where the settings allow it and "
+        "records are enough, and none for group-sgd"
+    ),
+]
 Sampling = Annotated[
     Literal["full", "poisson"],
     Meta(description="full: gradients are computed from all records; poisson: from random batches, which stay secret"),
@@ -74,16 +86,19 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         {"begins_walk", "deadline", "fanout", "longest_period", "period", "share_bits", "threads"}
     )
 
-    fidelity: Literal["sound", "paper"] = "sound"
+    fidelity: Annotated[
+        Literal["sound", "paper"],
+        Meta(description="sound: the strongest correct variant; paper: the algorithm exactly as in its paper"),
+    ] = "sound"
     model: Annotated[
         Annotated[str, Meta(min_length=1, max_length=4096)] | None,
         Meta(
-            description="model name, or a file that ends in .onnx; by default, the learner's default model, such as "
-            "softmax; for golf, this is ridge, or pegasos with fidelity = paper"
+            description="a model's name, or a file that ends in .onnx and is listed in vault.graphs; by default the "
+            "learner's first model"
         ),
     ] = None
-    threads: Annotated[int, Meta(ge=1, le=2, description="number of threads that run a model with a graph")] = 1
-    hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: number of units in the hidden layer")] = 32
+    threads: Annotated[int, Meta(ge=1, le=2, description="threads that run a model with a graph")] = 1
+    hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units in the hidden layer")] = 32
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
 
     def __post_init__(self) -> None:
@@ -163,7 +178,10 @@ class GradientSettings(LearnerSettings, frozen=True):
     clip: Clip = 0.5
     step_size: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="learning rate of the first step; by default, the learner's default"),
+        Meta(
+            description="learning rate γ of the first step; by default the learner's (three tenths of it for a model "
+            "with a graph), or derived from the noise"
+        ),
     ] = None
 
     @property
@@ -188,7 +206,7 @@ class ScheduledSettings(GradientSettings, frozen=True):
         StepDecay | None,
         Meta(
             description="fraction by which the learning rate has decreased, linearly, by the last step; by default the "
-            "learner's own fraction"
+            "learner's own"
         ),
     ] = None
     sampling: Sampling = "full"

@@ -20,6 +20,7 @@ class Acceptor:
         listener: a bound, listening socket; closed by `stop`.
         on_connection: callback for each connection and its address. The callback owns the connection unless it raises,
             and returns the number of seconds to wait before the next connection is accepted.
+        batch: number of connections to accept in one turn of the event loop, followed by the sum of their pauses.
         on_error: callback for each operating system error; accepting is retried after a pause of up to one second.
     """
 
@@ -28,10 +29,13 @@ class Acceptor:
         listener: socket.socket,
         on_connection: Callable[[socket.socket, Any], float],
         on_error: Callable[[OSError | MemoryError], None],
+        *,
+        batch: int = 1,
     ) -> None:
         self._listening = listener
         self._on_connection = on_connection
         self._on_error = on_error
+        self._batch = batch
         self._retry_pause = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -49,9 +53,13 @@ class Acceptor:
         self._loop.add_reader(self._listening.fileno(), self._accept)
 
     def _accept(self) -> None:
-        """Accept one connection, then pause if necessary."""
+        """Accept the next connections, then pause if necessary."""
+        pause = 0.0
         try:
-            pause = self._accept_next()
+            for _ in range(self._batch):
+                if (next_pause := self._accept_next()) is None:
+                    break
+                pause += next_pause
             self._retry_pause = 0.0
         except (OSError, MemoryError) as error:
             pause = self._retry_pause = min(_LONGEST_PAUSE, 2 * self._retry_pause or _FIRST_PAUSE)
@@ -60,11 +68,12 @@ class Acceptor:
         if pause:
             self._pause_accepting(pause)
 
-    def _accept_next(self) -> float:
+    def _accept_next(self) -> float | None:
+        """Accept a connection; return the seconds to pause for it, or None if there is none."""
         try:
             client, address = self._listening.accept()
         except BlockingIOError:
-            return 0.0
+            return None
         try:
             return self._on_connection(client, address)
         except BaseException:

@@ -1,5 +1,9 @@
-"""Assemble an agent from a configuration and a state directory, or fail with one message if anything is missing."""
+"""Assemble an agent from a configuration and a state directory, and run it.
 
+Assembly fails with one message if anything is missing. The metrics packages are imported only if they are configured.
+"""
+
+import asyncio
 import logging
 import random
 import time
@@ -11,43 +15,41 @@ from typing import TYPE_CHECKING
 from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membership, Settings, Verifier
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
+from sottovoce.concurrency import DEFAULT_THREADS, ThreadPool
 from sottovoce.config import AgentConfig
-from sottovoce.errors import InternalError
-from sottovoce.fleet import Identity, Trust, peer_dns_name
-from sottovoce.fleet import load as load_identity
-from sottovoce.fleet.clock import NAME as CLOCK
-from sottovoce.fleet.clock import ClockFloor
-from sottovoce.fleet.identity import IDENTITY as IDENTITY
+from sottovoce.data import Table
+from sottovoce.errors import ExitCode, InternalError
+from sottovoce.fleet import Identity, Trust, load as load_identity, peer_dns_name
+from sottovoce.fleet.clock import NAME as CLOCK, ClockFloor
+from sottovoce.fleet.identity import IDENTITY
+from sottovoce.fleet.signed_task import TASK_FILE as TASK
 from sottovoce.learning.learners import Message
+from sottovoce.net.quota import Quota
 from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import decode, encode, read_payload, read_task_digest, seal
-from sottovoce.node.adaptive_interval import AdaptiveInterval
-from sottovoce.node.collaborators import Gossip, Learning, Network, Watches
-from sottovoce.node.core import Core
-from sottovoce.node.day_watch import DayWatch
-from sottovoce.node.discovery import Discovery, make_sources
-from sottovoce.node.fleet_tasks import NAME as TASK
-from sottovoce.node.fleet_tasks import FleetTasks
-from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip, Messenger
-from sottovoce.node.gossip.ledger_head_store import NAME as HEADS
-from sottovoce.node.gossip.ledger_head_store import LedgerHeadStore
+from sottovoce.node.core import AdaptiveInterval, Core
+from sottovoce.node.gossip.fleet_tasks import FleetTasks
+from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
+from sottovoce.node.gossip.ledger_head_store import NAME as HEADS, LedgerHeadStore
+from sottovoce.node.gossip.messenger import Messenger
 from sottovoce.node.gossip.peer_sampling import PeerSampler
+from sottovoce.node.gossip.result_book import ResultBook
+from sottovoce.node.gossip.result_gossip import ResultGossip
 from sottovoce.node.gossip.revocation_gossip import RevocationGossip
 from sottovoce.node.gossip.revocation_store import NAME as REVOKED
-from sottovoce.node.gossip.rollback_detector import RollbackDetector
+from sottovoce.node.gossip.witnesses import RollbackDetector
+from sottovoce.node.host import Host
 from sottovoce.node.links import Outgoing, Parcel
-from sottovoce.node.local_vault import LEDGER as LEDGER
-from sottovoce.node.preconditions import check_mode, check_peers, check_readers, check_socket, check_state
+from sottovoce.node.network import Discovery, make_sources, make_transport
 from sottovoce.node.provenance import FleetProvenance
-from sottovoce.node.quota import Quota
+from sottovoce.node.reception import Gossip
 from sottovoce.node.renewal import Renewal
-from sottovoce.node.roll_call import RollCall
 from sottovoce.node.runtime import Agent
 from sottovoce.node.sqlite_store import SqliteStore
-from sottovoce.node.tasks import Tasks
-from sottovoce.node.transport_factory import make_transport
+from sottovoce.node.start_checks import check_mode, check_peers, check_readers, check_socket, check_state
+from sottovoce.node.tasks import RollCall, Tasks
 from sottovoce.node.vault_session import VaultSession, open_local_vault, open_remote_vault
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import DayWatch, Waits
 from sottovoce.ops import Counters
 from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.vault import VaultInterface
@@ -73,8 +75,8 @@ class Variant:
 
 
 @plugin_errors()
-def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
-    """Assemble an agent.
+def assemble(config: AgentConfig, variant: Variant | None = None, table: Table | None = None) -> Agent:
+    """Assemble an agent; a table takes the place of data.source.
 
     Raises:
         SottovoceError: if anything is missing, corrupt, expired, unproved or impossible; nothing has been started.
@@ -89,7 +91,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     if is_separate:
         session = open_remote_vault(config, identity, waits)
     else:
-        session = open_local_vault(config, trust, variant.clock)
+        session = open_local_vault(config, trust, variant.clock, table)
     try:
         return _assemble_with_vault(session, trust, waits, variant)
     except BaseException:
@@ -101,7 +103,8 @@ def _make_day_watch(config: AgentConfig, clock: Callable[[], float], waits: Wait
     """Return the watch that reports finished days to the learner, or None if the learner needs no such reports."""
     if config.followed_days is None or not config.learner.algorithm.regression:
         return None
-    return DayWatch(config.followed_days, clock, waits)
+    lateness = config.feed.lateness  # a day is charged when no more of its readings may arrive
+    return DayWatch(config.followed_days, lambda: clock() - lateness, waits)
 
 
 def _load_checked_identity(config: AgentConfig) -> Identity:
@@ -123,7 +126,6 @@ def _open_record_book(state: Path, epoch: int) -> "RecordStore":
 def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, variant: Variant) -> Agent:
     config, family, vault, task, epoch = session.config, session.family, session.vault, session.task, session.epoch
     identity = trust.identity
-    peers = [_make_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = _open_record_book(config.agent.state, epoch) if family.keeps_records else None
     records = () if book is None else book.load()
     provenance = FleetProvenance(identity, task.digest, trust.is_revoked)
@@ -144,39 +146,46 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
     quota = Quota(config.learner.period)
-    multi_transport = make_transport(config, trust, config.agent.state / IDENTITY, incarnation, waits, quota, counters)
+    multi_transport = make_transport(
+        config.transport, trust, config.agent.state / IDENTITY, incarnation, waits, quota, counters
+    )
     transport = variant.transport(multi_transport)
 
     def seal_message(recipient: str, kind: str, payload: bytes) -> bytes:
         return _seal_envelope(identity, store.incarnation, task, recipient, 1, kind, payload)
 
     messenger = Messenger(seal_message, transport, config.transport.timeout, counters, waits)
+    host, sampler = _make_host(config, trust, messenger, boots, incarnation, multi_transport.transports)
     revocations = RevocationGossip(
-        trust=trust, state=config.agent.state, messenger=messenger, period=config.membership.period
+        host=host, state=config.agent.state, messenger=messenger, period=config.membership.period
     )
+    if sampler is not None:
+        sampler.membership.expel(trust.revoked, time.monotonic())  # those that the gossip has read from its file
     fleet_tasks = FleetTasks(
-        trust=trust, state=config.agent.state, messenger=messenger, epoch=epoch, activate_task=session.activate_task
+        host=host, state=config.agent.state, messenger=messenger, epoch=epoch, activate_task=session.activate_task
     )
-    tasks = Tasks(task, messenger, fleet_tasks)
+    tasks = Tasks(host, task, messenger, fleet_tasks)
     gossip = Gossip(
-        heads=_make_head_gossip(config, identity, vault, messenger),
+        heads=_make_head_gossip(config, host, vault, messenger),
         revocations=revocations,
         tasks=tasks,
-        roll_call=RollCall(messenger, tasks),
-        sampling=_make_peer_sampler(config, trust, transport, counters, boots, incarnation, multi_transport.transports),
+        roll_call=RollCall(host, messenger, tasks),
+        results=_make_result_gossip(session, host, messenger),
+        sampling=sampler,
     )
-    static_peers = peers if config.membership.sampling == "static" else []
     agent = Agent(
         config=config,
-        trust=trust,
-        learning=Learning(core, store, book),
+        host=host,
+        core=core,
+        store=store,
+        book=book,
         vault=vault,
-        network=Network(transport, static_peers, seal_message, counters, quota),
+        transport=transport,
+        counters=counters,
+        quota=quota,
         gossip=gossip,
-        watches=Watches(
-            renewal=_make_renewal(config, trust, revocations, fleet_tasks, waits),
-            days=_make_day_watch(config, variant.clock, waits),
-        ),
+        renewal=_make_renewal(config, trust, revocations, fleet_tasks, waits),
+        day_watch=_make_day_watch(config, variant.clock, waits),
         waits=waits,
     )
     multi_transport.on_peer_reachable = _make_reachability_handler(agent)
@@ -196,9 +205,16 @@ def _make_reachability_handler(agent: Agent) -> Callable[[str | None], None]:
     return note_reachable
 
 
-def _make_head_gossip(
-    config: AgentConfig, identity: Identity, vault: VaultInterface, messenger: Messenger
-) -> LedgerHeadGossip:
+def _make_result_gossip(session: VaultSession, host: Host, messenger: Messenger) -> ResultGossip | None:
+    """Return the gossip about opened sums, or None if the learner's sums are steps on the way to a model."""
+    config, task, trust = session.config, session.task, host.trust
+    if config.cell is None or not config.learner.algorithm.sums_are_results:
+        return None
+    book = ResultBook(config.agent.state, task.digest, lambda: trust.identity, trust.is_revoked)
+    return ResultGossip(host=host, task=task, statement=session.vault.statement, book=book, messenger=messenger)
+
+
+def _make_head_gossip(config: AgentConfig, host: Host, vault: VaultInterface, messenger: Messenger) -> LedgerHeadGossip:
     head_store = LedgerHeadStore(config.agent.state / HEADS)
     if head_store.creation_reason is not None and vault.tip().charges > 0:
         _log.warning(
@@ -209,12 +225,13 @@ def _make_head_gossip(
     detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)
     try:
         return LedgerHeadGossip(
-            identity=identity,
+            host=host,
             vault=vault,
             head_store=head_store,
             detector=detector,
             messenger=messenger,
             has_contacts=_has_contacts(config),
+            period=config.learner.period,
         )
     except BaseException:
         head_store.close()
@@ -244,10 +261,6 @@ def _make_renewal(
         pause=config.identity.look_every,
         waits=waits,
     )
-
-
-def _make_peer(identity: Identity, node: str, address: str) -> Peer:
-    return Peer(node, address, peer_dns_name(node, identity.fleet))
 
 
 def _make_sealer(
@@ -293,23 +306,23 @@ def _seal_envelope(
     )
 
 
-def _make_peer_sampler(
+def _make_host(
     config: AgentConfig,
     trust: Trust,
-    transport: Transport,
-    counters: Counters,
+    messenger: Messenger,
     boots: BootCounter,
     incarnation: int,
     transports: Sequence[Transport],
-) -> PeerSampler | None:
-    """Return this device's PeerSampler, or None if the configuration has a static peer list."""
+) -> tuple[Host, PeerSampler | None]:
+    """Return the agent's host and its PeerSampler, or None if the configuration lists the peers."""
     section, identity, now = config.membership, trust.identity, time.monotonic()
     if section.sampling == "static":
-        return None
+        peers = [Peer(peer.id, peer.address, peer_dns_name(peer.id, identity.fleet)) for peer in config.transport.peers]
+        return Host(trust, peers, None), None
     author = Author(identity, config.transport.announced_addresses, config.transport.use)
     trust.subscribe(lambda: author.renew(trust.identity))
     rng = random.Random()  # noqa: S311 - the choice of the next peer is not secret: it is visible on the network
-    sources = make_sources(config, identity, transports, rng)
+    sources = make_sources(section, config.transport, identity, transports, rng)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:
         _log.warning("address-book-replaced %s", book.replaced)
@@ -326,20 +339,28 @@ def _make_peer_sampler(
         book=book.contacts(),
         rng=rng,
         now=now,
-        reaches=transport.reaches,
+        reaches=messenger.transport.reaches,
     )
-    membership.expel(trust.revoked, now)
-    return PeerSampler(
+    host = Host(trust, (), membership)
+    sampler = PeerSampler(
+        host=host,
         membership=membership,
         book=book,
         boots=boots,
-        transport=transport,
-        counters=counters,
-        timeout=config.transport.timeout,
+        messenger=messenger,
         discovery=Discovery(sources, section.period, section.view_size, rng),
     )
+    return host, sampler
 
 
-def state_files(state: Path) -> tuple[Path, Path]:
-    """Return the paths of the identity directory and the ledger in a state directory."""
-    return state / IDENTITY, state / LEDGER
+async def run_agent(agent: Agent, *, embedded: bool = False) -> ExitCode:
+    """Run the agent, and serve its metrics if configured; see Agent.run and observation.serve_observation."""
+    if not embedded:
+        asyncio.get_running_loop().set_default_executor(ThreadPool(DEFAULT_THREADS))
+    with plugin_errors():
+        if agent.config.observe.metrics is None:
+            return await agent.run(embedded=embedded)
+        from sottovoce.node.observation import serve_observation
+
+        async with serve_observation(agent):
+            return await agent.run(embedded=embedded)

@@ -14,20 +14,23 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
+from sottovoce.fleet import load
+from sottovoce.fleet.consent import OwnerAnswer, save_consent
+from sottovoce.fleet.identity import IDENTITY
+from sottovoce.fleet.signed_task import SignedTask, load_task
 from sottovoce.net.request_server import RequestServer
 from sottovoce.node.faults import Fault
 from sottovoce.storage.durable import is_read_only
 
 if TYPE_CHECKING:
-    from sottovoce.node.predictions import Predictor
-    from sottovoce.node.roster import RosterSource
+    from sottovoce.node.public_model import Predictor
 
 MAX_CONTROL_REQUEST = 2**20
 """Largest request size, in bytes."""
@@ -40,6 +43,7 @@ _QUEUE_PAUSE_SECONDS = 0.01
 
 Answer = Callable[[bytes | None], Awaitable[dict[str, Any]]]
 """Function that answers a request; it receives None if the request was too long."""
+STATUS_SCHEMA = "sottovoce.status/1"
 
 
 class ControlTarget(Protocol):
@@ -57,13 +61,25 @@ class ControlTarget(Protocol):
         """Stop cleanly."""
         ...
 
+    async def fleet_report(self) -> dict[str, Any]:
+        """Return the report on the devices that this one knows; the status if a fault stops the agent."""
+        ...
+
+    def retry_fleet_tasks(self) -> None:
+        """Look for a fleet task that may begin now, because the owner may have answered."""
+        ...
+
+    async def list_results(self) -> list[str]:
+        """Return the device's results, as the text of one result file each, oldest first."""
+        ...
+
     async def leave(self) -> dict[str, Any]:
         """Hand over the state that the fleet still needs from this device, stop, and return the outcome."""
         ...
 
 
 class ControlServer:
-    """Server for the requests `status`, `fleet`, `model`, `describe`, `predict`, `look`, `stop` and `leave`.
+    """Server for the requests `status`, `fleet`, `model`, `results`, `describe`, `predict`, `look`, `stop` and `leave`.
 
     Args:
         path: path of the owner's socket.
@@ -102,6 +118,8 @@ class ControlServer:
 
     async def _answer_reader(self, request: bytes | None) -> dict[str, Any]:
         """Return the answer for a reader: public state only, with no fault reason that may reveal records."""
+        if request is None:
+            return {"error": f"the request exceeds {_MAX_READER_REQUEST_BYTES} bytes; send status or model"}
         if request == b"status":
             return public_status(self._agent.status())
         if request == b"model":
@@ -117,15 +135,18 @@ class ControlServer:
             case b"status":
                 return self._agent.status()
             case b"fleet":
-                return await self._build_roster()
+                return await self._agent.fleet_report()
             case b"model":
                 model = self._agent.model
                 encoded = None if model is None else base64.b64encode(model.astype("<f8").tobytes()).decode()
                 return {"cycle": self._agent.cycle, "parameters": encoded}
+            case b"results":
+                return {"results": await self._agent.list_results()}
             case b"describe":
                 return self._describe_model()
             case b"look":
-                return self._retry_fleet_tasks()
+                self._agent.retry_fleet_tasks()
+                return {"looking": True}
             case b"stop":
                 self._agent.stop()
                 return {"stopping": True}
@@ -133,33 +154,21 @@ class ControlServer:
                 return await self._predict(line)
             case _:
                 return {
-                    "error": "unknown request; the supported requests are status, fleet, model, describe, predict, "
-                    "look, stop and leave"
+                    "error": "unknown request; the supported requests are status, fleet, model, results, describe, "
+                    "predict, look, stop and leave"
                 }
-
-    def _retry_fleet_tasks(self) -> dict[str, Any]:
-        if "fault" not in self._agent.status():  # an agent with a fault looks for tasks when it runs again
-            cast("RosterSource", self._agent).tasks.fleet_tasks.retry_now()
-        return {"looking": True}
-
-    async def _build_roster(self) -> dict[str, Any]:
-        from sottovoce.node.roster import build_fleet_report
-
-        if "fault" in (status := self._agent.status()):
-            return status  # the agent is not running and knows no peers
-        return await build_fleet_report(cast("RosterSource", self._agent))
 
     def _describe_model(self) -> dict[str, Any]:
         from msgspec import to_builtins
 
-        from sottovoce.node.description import describe_model
+        from sottovoce.node.public_model import describe_model
 
         description: dict[str, Any] = to_builtins(describe_model(self._agent.config, self._agent.status()["privacy"]))
         return description
 
     async def _predict(self, line: bytes) -> dict[str, Any]:
         """Answer one prediction at a time, on a separate thread so as not to block the agent."""
-        from sottovoce.node.predictions import Predictor  # imported late to save memory if it is never used
+        from sottovoce.node.public_model import Predictor  # imported late to save memory if it is never used
 
         try:
             async with asyncio.timeout(_PREDICTION_SECONDS), self._prediction_lock:
@@ -251,3 +260,44 @@ def decode_parameters(answer: dict[str, Any]) -> NDArray[np.float64] | None:
     """Return the parameters, float64[P], from the answer to `model`; None if there is no model yet."""
     encoded = answer["parameters"]
     return None if encoded is None else np.frombuffer(base64.b64decode(encoded), dtype="<f8").astype(np.float64)
+
+
+def ask_status(state: Path, timeout: float) -> dict[str, Any] | None:
+    """Return the status of the agent that runs on a state directory; None if no agent of this version answers in time.
+
+    Args:
+        state: the state directory.
+        timeout: timeout in seconds.
+    """
+    try:
+        status = ask(state, "status", timeout)
+    except NetworkError:
+        return None
+    return status if status.get("schema") == STATUS_SCHEMA else None
+
+
+def consent_directory(config: AgentConfig) -> Path:
+    """Return the directory that contains the ledger and the owner's consent."""
+    return config.vault.directory or config.agent.state
+
+
+def load_newest_task(config: AgentConfig) -> SignedTask | None:
+    """Return the newest fleet task that the device has stored, or None.
+
+    Raises:
+        IdentityError: if the device's keys or the task cannot be read.
+    """
+    state = config.agent.state
+    return load_task(state, load(state / IDENTITY, check_dates=False).authority)
+
+
+def record_answer(config: AgentConfig, task: SignedTask, answer: OwnerAnswer) -> None:
+    """Store the owner's answer durably, and notify the agent if it is running.
+
+    Raises:
+        IdentityError: if the answer cannot be written.
+        TaskRefused: if the owner has already withdrawn from the task; a withdrawal is permanent.
+    """
+    save_consent(consent_directory(config), task, answer)
+    with contextlib.suppress(NetworkError):  # if the agent is not running, it reads the answer at its next start
+        ask(config.agent.state, "look")

@@ -7,18 +7,22 @@ peers. The sender makes a message durable before sending it, and the recipient m
 confirmation or an applied release is only written with the next commit, because repeating either after a crash changes
 nothing. The same applies to taking back a share that its recipient has permanently and durably refused. If a learner
 repeatedly sends its whole state (RestatingLearner), only the sequence numbers of its messages are durable before they
-are sent. Data that it receives is written with the next commit, no later than when the next timer fires. The asyncio
-agent and the simulator both use the class Core.
+are sent, and these are reserved in blocks. Its state is written when the learner has something to lose in a crash. The
+asyncio agent and the simulator both use the class Core.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
+
+import numpy as np
 
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import (
     Ask,
+    CrashLoss,
     Delivered,
     Effect,
     Event,
@@ -30,6 +34,7 @@ from sottovoce.learning.learners import (
     PeersChanged,
     Progress,
     PublishModel,
+    PublishSum,
     Received,
     Reply,
     RestatingLearner,
@@ -38,16 +43,80 @@ from sottovoce.learning.learners import (
     Send,
     SetTimer,
     SettlingLearner,
+    SettlingState,
     Shelve,
     TakePart,
     Timer,
 )
-from sottovoce.node.adaptive_interval import AdaptiveInterval
 from sottovoce.node.links import NewestMessage, Outgoing, Parcel, Store
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, Query, Refused
 
+CALM_CYCLES = 10
+"""Number of cycles without news after which the pause starts to double every cycle."""
+
+CHANGE_THRESHOLD = 1e-3
+"""Minimum model change since the last news, as a fraction of the largest parameter, that counts as news."""
+
+_MAX_DOUBLINGS = 60
 _MAX_REPLY_VALUES = 2**20
 """Maximum total number of values in stored replies. A reply is kept until the peer's next message, in case of loss."""
+
+_RESERVED_NUMBERS = 256
+"""How many sequence numbers a restating learner reserves for a peer in one commit; a crash leaves the rest unused."""
+
+_STORE_SECONDS = 60.0
+"""Time within which a restating learner stores what it could recover from peers or the ledger, in seconds."""
+
+
+class AdaptiveInterval:
+    """Adaptive message interval for one device that has nothing left to learn: it grows until there is news.
+
+    The interval adapts only for learners that report their belief, and only after they have finished their private
+    steps. It depends on that belief alone, which is computed from released values, so a device's sending rate reveals
+    nothing about its records. A restart counts as news and therefore resets the interval.
+
+    Args:
+        longest_pause: longest pause between two cycles, in seconds; a longer pause requested by the learner is kept.
+    """
+
+    def __init__(self, longest_pause: float) -> None:
+        self._longest_pause = longest_pause
+        self._last_news: SettlingState | None = None
+        self._calm_cycles = 0
+        self._period = 0.0
+        self._timer = ""
+
+    def reschedule(self, belief: SettlingState | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
+        """Return the effects, with the timer for the next cycle adjusted to the current interval.
+
+        Args:
+            belief: the learner's belief after the event; None while it still has private steps to take.
+            event: the event being handled.
+            effects: effects requested by the learner.
+            now: current time, in seconds.
+        """
+        is_news, is_slow = self._is_news(belief), self._calm_cycles > CALM_CYCLES
+        if is_news:
+            self._last_news, self._calm_cycles = belief, 0
+        match event:
+            case Timer():
+                self._calm_cycles += not is_news
+                return [self._postpone(effect, now) if isinstance(effect, SetTimer) else effect for effect in effects]
+            case Received() if is_news and is_slow:
+                return [*effects, SetTimer(self._timer, now + self._period)]
+        return effects
+
+    def _is_news(self, belief: SettlingState | None) -> bool:
+        last_news = self._last_news
+        if belief is None or last_news is None or belief.extra != last_news.extra:
+            return True
+        change, largest = np.abs(belief.model - last_news.model), np.abs(last_news.model)
+        return bool(change.max(initial=0.0) > CHANGE_THRESHOLD * largest.max(initial=0.0))
+
+    def _postpone(self, timer: SetTimer, now: float) -> SetTimer:
+        self._timer, self._period = timer.name, timer.at - now
+        extended_period = self._period * 2.0 ** min(max(0, self._calm_cycles - CALM_CYCLES), _MAX_DOUBLINGS)
+        return SetTimer(timer.name, now + max(self._period, min(extended_period, self._longest_pause)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +126,7 @@ class Transmit:
     outgoing: Outgoing
 
 
-Action = Transmit | Reply | Forget | Ask | TakePart | SetTimer | PublishModel | Shelve
+Action = Transmit | Reply | Forget | Ask | TakePart | SetTimer | PublishModel | PublishSum | Shelve
 
 
 class Core:
@@ -85,21 +154,23 @@ class Core:
         saved = store.load()
         self._interval = interval
         self._settling_learner = learner if isinstance(learner, SettlingLearner) else None
-        self._can_restate = isinstance(learner, RestatingLearner)
+        self._restating_learner = learner if isinstance(learner, RestatingLearner) else None
         self._learner = learner
         self._store = store
         self._seal = seal
         self._open_parcel = open_parcel
-        pending = [outgoing for outgoing in saved.outbox if outgoing.parcel and not self._can_restate]
+        restates = self._restating_learner is not None
+        pending = [outgoing for outgoing in saved.outbox if outgoing.parcel and not restates]
         self._outbox = {outgoing.recipient: upgrade(outgoing) for outgoing in pending}
         self._state = learner.restore(saved.state, frozenset(self._outbox))
+        self._stored_state, self._unstored_since = self._state, math.inf
         self._sequences = dict(saved.sequences)
+        self._reserved_sequences = dict(saved.sequences) if restates else {}
         self._seen = dict(saved.seen)
         self._replies: OrderedDict[str, Reply] = OrderedDict()
-        self._confirmed_recipients = [
+        self._confirmed_recipients = {
             outgoing.recipient for outgoing in saved.outbox if outgoing.recipient not in self._outbox
-        ]
-        self._has_unwritten_changes = False
+        }
 
     @property
     def state(self) -> Any:
@@ -143,11 +214,21 @@ class Core:
         return self._apply_step(self._learner.hand_off(self._state, successor), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
-        """Handle an expired timer; on return, all changes since the last commit are durable."""
+        """Handle an expired timer; on return, everything is durable that a crash must not lose."""
         actions = self._apply(Timer(timer), now)
-        if self._has_unwritten_changes:
+        loss = self._crash_loss(self._state)
+        if loss is not CrashLoss.NOTHING:
+            self._unstored_since = min(self._unstored_since, now)
+        if loss is CrashLoss.LASTING or now - self._unstored_since >= _STORE_SECONDS:
             self._commit(self._state, [], None)
         return actions
+
+    def _crash_loss(self, state: Any) -> CrashLoss:
+        """Return what a crash would lose that the last commit does not contain."""
+        learner = self._restating_learner
+        if learner is None or state is self._stored_state:
+            return CrashLoss.NOTHING
+        return learner.crash_loss(self._stored_state, state)
 
     def end_windows(self, window: int, now: float) -> list[Action]:
         """Tell a learner that follows a feed that all windows up to and including this one have ended."""
@@ -247,11 +328,11 @@ class Core:
         if not self.is_unconfirmed(recipient, sequence):
             return []
         outgoing = self._outbox.pop(recipient)
-        self._confirmed_recipients.append(recipient)
+        self._confirmed_recipients.add(recipient)
         try:
             return self._apply(Delivered(recipient, reply), now)
         except MessageRefused:
-            self._confirmed_recipients.pop()
+            self._confirmed_recipients.remove(recipient)
             self._outbox[recipient] = outgoing
             raise
 
@@ -260,7 +341,7 @@ class Core:
         if not self.is_unconfirmed(recipient, sequence):
             return []
         message = self._open_parcel(self._outbox.pop(recipient).parcel)
-        self._confirmed_recipients.append(recipient)
+        self._confirmed_recipients.add(recipient)
         return self._apply(Returned(recipient, message), now)
 
     def flush(self) -> None:
@@ -278,27 +359,40 @@ class Core:
         forgotten_recipients = [effect.recipient for effect in effects if isinstance(effect, Forget)]
         for recipient in forgotten_recipients:
             if self._outbox.pop(recipient, None) is not None:
-                self._confirmed_recipients.append(recipient)
+                self._confirmed_recipients.add(recipient)
         new_shares = [self._make_outgoing(effect) for effect in effects if isinstance(effect, Send)]
-        if new_shares or (received and not self._can_restate):
+        if self._restating_learner is not None:
+            self._send_restatements(state, new_shares)
+            if received:
+                self._seen[received[0]] = received[1]
+        elif new_shares or received:
             self._commit(state, new_shares, received)
-        elif received:
-            self._seen[received[0]] = received[1]
-        self._has_unwritten_changes = (
-            self._can_restate and not new_shares and (self._has_unwritten_changes or state is not self._state)
-        )
         self._state = state
         return [*(Transmit(outgoing) for outgoing in new_shares), *self._drop_sends(effects)]
 
-    def _commit(self, state: Any, new_shares: list[Outgoing], received: tuple[str, NewestMessage] | None) -> None:
-        stored_shares = [replace(outgoing, parcel=b"") for outgoing in new_shares] if self._can_restate else new_shares
-        self._store.commit(state, stored_shares, self._confirmed_recipients, received)
-        self._confirmed_recipients, self._has_unwritten_changes = [], False
-        for outgoing in new_shares:
-            self._outbox[outgoing.recipient] = outgoing
-            self._sequences[outgoing.recipient] = outgoing.sequence
+    def _send_restatements(self, state: Any, new_shares: list[Outgoing]) -> None:
+        """Put a restating learner's messages into the outbox; commit first if a crash must not lose the state."""
+        reserved = [
+            Outgoing(outgoing.recipient, outgoing.sequence + _RESERVED_NUMBERS - 1, b"")
+            for outgoing in new_shares
+            if outgoing.sequence > self._reserved_sequences.get(outgoing.recipient, 0)
+        ]
+        if reserved or (new_shares and self._crash_loss(state) is CrashLoss.LASTING):
+            self._commit(state, reserved, None)
+            self._reserved_sequences |= {block.recipient: block.sequence for block in reserved}
+        self._note_sent(new_shares)
+
+    def _commit(self, state: Any, sent: list[Outgoing], received: tuple[str, NewestMessage] | None) -> None:
+        self._store.commit(state, sent, sorted(self._confirmed_recipients), received)
+        self._confirmed_recipients, self._stored_state, self._unstored_since = set(), state, math.inf
+        if self._restating_learner is None:
+            self._note_sent(sent)
         if received is not None:
             self._seen[received[0]] = received[1]
+
+    def _note_sent(self, shares: list[Outgoing]) -> None:
+        self._outbox |= {outgoing.recipient: outgoing for outgoing in shares}
+        self._sequences |= {outgoing.recipient: outgoing.sequence for outgoing in shares}
 
     def _make_outgoing(self, send: Send) -> Outgoing:
         sequence = self._sequences.get(send.recipient, 0) + 1

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 from sottovoce.concurrency import DEFAULT_THREADS, ThreadPool
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
-from sottovoce.node import agent_runner
-from sottovoce.node.assemble import assemble
-from sottovoce.node.control import ControlServer
+from sottovoce.node.assemble import assemble, run_agent
+from sottovoce.node.control import STATUS_SCHEMA, ControlServer
 from sottovoce.node.faults import (
     STUCK_SECONDS,
     Fault,
     FaultBackoff,
     classify_fault,
+    is_supervised,
+    notify_while_running,
     transient_fault_kind,
     unrecoverable_disk_error,
 )
-from sottovoce.node.heap import use_single_arena
-from sottovoce.node.notify import is_supervised, notify_while_running
-from sottovoce.node.status import SCHEMA
+from sottovoce.node.gossip.result_book import read_results, with_fleet_documents
+from sottovoce.ops.machine import use_single_arena
 from sottovoce.storage.durable import is_read_only
 
 
@@ -83,11 +83,27 @@ class Pause:
             "tries_again_s": seconds_left,
             "needs_a_person": fault.needs_a_person,
         }
-        return {"schema": SCHEMA, "state": "needs-a-person" if fault.needs_a_person else "waiting", "fault": document}
+        return {
+            "schema": STATUS_SCHEMA,
+            "state": "needs-a-person" if fault.needs_a_person else "waiting",
+            "fault": document,
+        }
 
     def stop(self) -> None:
         """End the pause, and stop the agent."""
         self._end(ExitCode.DONE)
+
+    async def fleet_report(self) -> dict[str, Any]:
+        """Return the status: this device is not running, and knows no peers."""
+        return self.status()
+
+    def retry_fleet_tasks(self) -> None:
+        """Do nothing: the agent looks for fleet tasks when it runs again."""
+
+    async def list_results(self) -> list[str]:
+        """Return the results that the device has stored."""
+        state = self.config.agent.state
+        return [with_fleet_documents(document, state).encoding.decode() for document in read_results(state)]
 
     async def leave(self) -> dict[str, Any]:
         """Stop without handing over any state."""
@@ -137,7 +153,7 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
             _check_descriptors()
             agent = assemble(config)
             agent.lifecycle_log = lifecycle_log = lifecycle_log or agent.lifecycle_log
-            exit_code = asyncio.run(agent_runner.run(agent))
+            exit_code = asyncio.run(run_agent(agent))
             if not agent.switching_task:
                 return exit_code
             backoff.reset()

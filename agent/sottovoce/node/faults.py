@@ -3,32 +3,39 @@
 After a transient fault, the agent retries with growing pauses, and then continues from its state on the disk, as after
 a power cut. If a fault needs a person, an agent that was started by a service manager keeps running and reports the
 fault; any other agent ends with the fault's exit code.
+
+The service manager that started this process, if any, is notified in one datagram each; see sd_notify(3). Every user of
+the machine can see these messages, so they contain only public text and nothing computed from records.
 """
 
+import asyncio
+import contextlib
 import errno
 import logging
+import os
+import socket
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import ClockError, DiskReadOnly, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
-from sottovoce.node.notify import is_supervised, notify_manager
+from sottovoce.limits import describe_shortage
 from sottovoce.ops import RateLimitedLog
 from sottovoce.storage.durable import is_read_only, sqlite_code
 
 _log = logging.getLogger(__name__)
+_SEND_SECONDS = 1.0  # send timeout, in case the service manager is busy
+READY, ALIVE, STOPPING = "READY=1", "WATCHDOG=1", "STOPPING=1"
 _FIRST_PAUSE = 0.5  # seconds
 STUCK_SECONDS = 5.0
 """Pause before a process exits because only a new process can recover from its fault, in seconds."""
 
 _PERSON_SECONDS = 600.0  # time between checks for whether a person has fixed the fault
 _DATA_KIND = "data"
-_NO_MEMORY_REASON = "not enough memory; check this process's memory limits and what other programs are using"
-"""Replacement for numpy's message, which contains an array's shape and might thus reveal the number of records."""
-
 _KIND_BY_SQLITE_CODE = {
     sqlite3.SQLITE_FULL: "disk",
     sqlite3.SQLITE_IOERR: "disk",
@@ -65,6 +72,72 @@ MANUAL_KINDS = tuple(_KIND_BY_EXIT_CODE.values())
 
 All other faults are defects or network faults, after which a service manager restarts the agent.
 """
+_sparse_log = RateLimitedLog(_log)
+
+
+def is_supervised() -> bool:
+    """Return whether a service manager started this process and expects notifications."""
+    return bool(os.environ.get("NOTIFY_SOCKET"))
+
+
+def notify_manager(*assignments: str) -> bool:
+    """Notify the service manager at the address in NOTIFY_SOCKET, with one datagram.
+
+    Args:
+        assignments: assignments such as READY or `STATUS=…`, without newlines.
+
+    Returns:
+        True if there is a service manager and the notification was sent.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(_SEND_SECONDS)
+        try:
+            sender.sendto("\n".join(assignments).encode(), "\0" + address[1:] if address[0] == "@" else address)
+        except OSError as error:
+            _log.warning("service-manager-not-told %s: %s", address, error.strerror or error)
+            return False
+    return True
+
+
+def ping_interval() -> float | None:
+    """Return the seconds between ALIVE notifications, half the service manager's timeout; None without a timeout."""
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    return int(microseconds) / 2e6 or None
+
+
+async def notify_while_running(
+    stopping: asyncio.Event, thread: Executor, status: str, will_exit: Callable[[], bool] = lambda: True
+) -> None:
+    """Send READY, then ALIVE while this loop runs and `thread` responds, and finally STOPPING.
+
+    Args:
+        stopping: event that is set when the process begins to stop.
+        thread: executor whose thread must not get stuck. While it is stuck, ALIVE is not sent, and the service manager
+            takes action.
+        status: one line of text for `systemctl status`.
+        will_exit: called at the end; returns whether the process will exit. A process that sends STOPPING but continues
+            is killed.
+    """
+    if not notify_manager(READY, f"STATUS={status}"):
+        return
+    pause, loop = ping_interval(), asyncio.get_running_loop()
+    while pause is not None and not stopping.is_set():
+        await loop.run_in_executor(thread, _do_nothing)
+        notify_manager(ALIVE)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), pause)
+    await stopping.wait()
+    if will_exit():
+        notify_manager(STOPPING)
+
+
+def _do_nothing() -> None:
+    """Do nothing; running this job shows that the thread responds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +188,9 @@ def classify_fault(error: BaseException, *, has_worked: bool) -> Fault | None:
         the fault; None for a defect, a network fault, or a fault from which only a new process can recover.
     """
     if (kind := transient_fault_kind(error, has_worked=has_worked)) is not None:
-        return Fault(
-            kind,
-            _NO_MEMORY_REASON if isinstance(error, MemoryError | RuntimeError) else str(error),
-            needs_a_person=False,
-        )
+        # numpy's message contains an array's shape, which might reveal the number of records.
+        shortage = describe_shortage(MemoryError() if isinstance(error, MemoryError | RuntimeError) else error)
+        return Fault(kind, shortage or str(error), needs_a_person=False)
     if isinstance(error, SottovoceError) and error.exit_code in _KIND_BY_EXIT_CODE:
         return Fault(_KIND_BY_EXIT_CODE[error.exit_code], str(error), needs_a_person=True)
     return None
@@ -217,3 +288,18 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while cause is not None:
         yield cause
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that asyncio could not deliver to any caller; see asyncio.loop.set_exception_handler.
+
+    If the system refuses a resource that is requested again later, such as a file descriptor or memory, at most one
+    line a minute is logged. Any other error is a defect and is logged with its traceback, at most once a minute for
+    each kind.
+    """
+    error, message = context.get("exception"), context["message"]
+    if isinstance(error, OSError | MemoryError):
+        cause = error.errno if isinstance(error, OSError) else "memory"
+        _sparse_log.log(logging.WARNING, cause, "event-loop-fault %s: %s", message, str(error) or "no memory")
+    elif _sparse_log.should_log((message, type(error))):
+        loop.default_exception_handler(context)

@@ -8,14 +8,16 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.net.transports import DeliveryFailed, Peer, Transport
+from sottovoce.net.transports.transport import START_SECONDS
 from sottovoce.net.wire import Receipt, SignedHead, append_heads, decode_receipt
+from sottovoce.node.host import Host
 from sottovoce.node.links import Outgoing
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters, RateLimitedLog
 
 _log = logging.getLogger(__name__)
@@ -93,6 +95,7 @@ class Link:
         self._backoff_max = backoff_max
         self._outgoing: asyncio.Queue[Outgoing] = asyncio.Queue(maxsize=1)
         self._is_delivering = False
+        self._opened_at = float("-inf")
         self._stopping = asyncio.Event()
         self._wake_event = asyncio.Event()
         self._sparse_log = RateLimitedLog(_log)
@@ -123,6 +126,7 @@ class Link:
     async def run(self) -> None:
         """Send the ledger head to the peer, and deliver shares, until stopped."""
         stopping = asyncio.ensure_future(self._stopping.wait())
+        self._opened_at = asyncio.get_running_loop().time()
         try:
             await self._deliver(None)
             while not self._stopping.is_set():
@@ -197,7 +201,8 @@ class Link:
         self.failures = attempt
         self.last_failure = explanation
         self._counters.failures[cause] += 1
-        self._sparse_log.log(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
+        if cause != "unreachable" or asyncio.get_running_loop().time() >= self._opened_at + START_SECONDS:
+            self._sparse_log.log(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
         if was_sent:
             self._peer_failures += 1
             self._on_failed_attempt(self.peer.id)
@@ -218,10 +223,8 @@ class LinkTable:
     """A device's links, one per peer.
 
     Args:
+        host: the agent's surroundings, whose `links` become this table's.
         make_link: returns a new link to a peer, not yet started.
-        spawn: runs a coroutine in the background.
-        find_peer: looks up a peer by node id outside the link table; returns None if there is none.
-        is_blocked: returns whether sending to a node is forbidden.
         on_forget: called with the id of a node that no longer has a link.
 
     Attributes:
@@ -230,34 +233,21 @@ class LinkTable:
 
     def __init__(
         self,
+        host: Host,
         *,
         make_link: Callable[[Peer], Link],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
-        find_peer: Callable[[str], Peer | None],
-        is_blocked: Callable[[str], bool],
         on_forget: Callable[[str], None],
     ) -> None:
-        self.links: dict[str, Link] = {}
+        self._host = host
+        host.links = self.links = dict[str, Link]()
         self._make_link = make_link
-        self._spawn = spawn
-        self._find_peer = find_peer
-        self._is_blocked = is_blocked
         self._on_forget = on_forget
 
     def open(self, peer: Peer) -> Link:
         """Create a link to a peer, and start it."""
         link = self.links[peer.id] = self._make_link(peer)
-        self._spawn(link.run())
+        self._host.spawn(link.run())
         return link
-
-    def linked_peers(self) -> list[Peer]:
-        """Return the peers that have a link."""
-        return [link.peer for link in self.links.values()]
-
-    def find(self, node: str) -> Peer | None:
-        """Return the peer with this node id, or None if it is unknown."""
-        link = self.links.get(node)
-        return self._find_peer(node) if link is None else link.peer
 
     def replace_peers(self, peers: Iterable[Peer]) -> None:
         """Replace the peers; a link to a removed peer stays open while it has an undelivered message."""
@@ -280,10 +270,10 @@ class LinkTable:
     def offer(self, outgoing: Outgoing) -> None:
         """Deliver a message over the link to its recipient, opening a link first if a known recipient has none."""
         recipient = outgoing.recipient
-        if self._is_blocked(recipient):
+        if self._host.trust.is_revoked(recipient):
             return
         link = self.links.get(recipient)
-        if link is None and (peer := self._find_peer(recipient)) is not None:
+        if link is None and (peer := self._host.find_known(recipient)) is not None:
             link = self.open(peer)
         if link is None:
             _log.warning(

@@ -70,7 +70,8 @@ class Store(Protocol):
 
         Args:
             state: the learner's new state.
-            sent: shares to add to the outbox; each increases the last sequence number used for its recipient.
+            sent: shares to add to the outbox; each increases the last sequence number used for its recipient. A share
+                without a parcel is not added, and only reserves sequence numbers.
             confirmed: recipients whose shares are removed from the outbox, before those in `sent` are added.
             received: a sender with its newest message that was applied or permanently refused, if there is one.
 

@@ -3,14 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from hashlib import sha256
+from typing import Any, Literal
 
 from msgspec import json, structs, to_builtins
 
-from sottovoce.config import AgentConfig
+from sottovoce.config import AgentConfig, DataSection
+from sottovoce.data import Bounds, parse, uniform_bounds
+from sottovoce.data.bounds import check_bounds, parse_bounds
+from sottovoce.data.dataset import column_order
 from sottovoce.data.transform import parse_steps
+from sottovoce.errors import DataError
 from sottovoce.learning.model_names import has_graph
 from sottovoce.learning.settings import GradientSettings
-from sottovoce.node.description import find_declared_ranges, shorten_bounds
 from sottovoce.task import LARGEST, Task, Value
 
 _FORMAT = 1
@@ -31,16 +35,16 @@ def build_task(config: AgentConfig, ranges: str | None = None) -> Task:
         ConfigError: if a configured graph cannot be read.
         DataError: if the transform is invalid.
     """
-    settings = _settings(config, declared_ranges(config) if ranges is None else ranges)
+    settings = _settings(config, declared_ranges(config.data) if ranges is None else ranges)
     return Task({name: _digest_if_long(value) for name, value in settings})
 
 
-def declared_ranges(config: AgentConfig) -> str:
+def declared_ranges(data: DataSection) -> str:
     """Return the declared feature ranges as JSON, or as a digest of that JSON; otherwise `none` or `unknown`."""
-    declared, bounds = find_declared_ranges(config)
+    declared, bounds = find_declared_ranges(data)
     if bounds is None:
         return declared
-    value = _digest_if_long(to_builtins(shorten_bounds(bounds, config.data.features)))
+    value = _digest_if_long(to_builtins(shorten_bounds(bounds, data.features)))
     return value if isinstance(value, str) else json.encode(value).decode()
 
 
@@ -77,7 +81,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     excluded_fields = learner.device_keys | _FIELDS_HANDLED_SEPARATELY | (set() if task.steps is None else {"steps"})
     for field in structs.fields(learner):
         if field.name not in excluded_fields:
-            value = planned_steps(config) if field.name == "steps" else getattr(learner, field.name)
+            value = planned_steps(config) if field.name == "steps" else _resolve(config, field.name)
             yield f"learner.{field.name}", to_builtins(value)
 
 
@@ -85,6 +89,12 @@ def planned_steps(config: AgentConfig) -> int | None:
     """Return the number of private steps, as configured or the learner's default; None for a learner without steps."""
     rule = config.learner.algorithm.steps
     return getattr(config.learner, "steps", None) if rule is None else rule(config)
+
+
+def _resolve(config: AgentConfig, key: str) -> Any:
+    """Return a `[learner]` key's value, with a default that depends on the configuration."""
+    rule = config.learner.algorithm.resolved.get(key)
+    return getattr(config.learner, key) if rule is None else rule(config)
 
 
 def _model_identity(name: str) -> str:
@@ -100,3 +110,39 @@ def _model_identity(name: str) -> str:
 def _digest_if_long(value: Value) -> Value:
     raw = json.encode(value)
     return value if len(raw) <= _MAX_VALUE_BYTES else f"sha256:{sha256(raw).hexdigest()}"
+
+
+def find_declared_ranges(data: DataSection) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
+    """Return the feature ranges that the configuration or the data source declares, without reading any record."""
+    if data.bounds is not None:
+        return "declared", uniform_bounds(*data.bounds, data.features, "data.bounds")
+    source = parse(data.source)
+    try:
+        match source.kind:
+            case "npz" | "csv" if "bounds" in source.options:
+                return "declared", parse_bounds(source.options["bounds"], data.features, data.source)
+            case "npz" if source.path is not None:
+                from sottovoce.data.npz import load_arrays
+
+                arrays = load_arrays(source.path, frozenset({"bounds", "columns"}))
+                if "bounds" not in arrays:
+                    return "none", None
+                columns = tuple(arrays["columns"].tolist()) if "columns" in arrays else ()
+                order = column_order(columns, data.columns, data.source) or slice(None)
+                low, high = (side[order] for side in arrays["bounds"])
+                return "declared", check_bounds(low, high, data.features, data.source)
+            case "idx":
+                return "declared", uniform_bounds(0.0, 255.0, data.features, data.source)
+            case "arrays" | "csv" | "feed" | "meters" | "synthetic":
+                return "none", None
+    except (DataError, TypeError, ValueError):
+        return "unknown", None  # a separate vault process may be able to read the source even if the agent cannot
+    return "unknown", None
+
+
+def shorten_bounds(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the minima and maxima of the first `features` features, or one of each if all have the same range."""
+    low, high = (values[:features].tolist() for values in bounds)
+    if features and low == low[:1] * features and high == high[:1] * features:
+        low, high = low[:1], high[:1]
+    return tuple(low), tuple(high)

@@ -81,6 +81,7 @@ class MemberVerifier:
         task: digest of the task document.
         revoked: returns the ids of the devices that the fleet has revoked.
         clock: returns Unix time in seconds.
+        verifier: verifies signatures; None for a new verifier.
     """
 
     def __init__(
@@ -89,8 +90,9 @@ class MemberVerifier:
         task: bytes,
         revoked: Callable[[], Collection[str]],
         clock: Callable[[], float] = time.time,
+        verifier: SignatureVerifier | None = None,
     ) -> None:
-        self._verifier, self._revoked, self._clock = SignatureVerifier(authority, task), revoked, clock
+        self._verifier, self._revoked, self._clock = verifier or SignatureVerifier(authority, task), revoked, clock
 
     def verify(self, published: Signed) -> None:
         """Verify a member's signature.
@@ -111,6 +113,7 @@ class FleetProvenance:
         task: digest of the task document.
         is_revoked: returns whether the fleet has revoked a device.
         clock: returns Unix time in seconds.
+        verifier: verifies signatures; None for a new verifier.
     """
 
     def __init__(
@@ -119,8 +122,9 @@ class FleetProvenance:
         task: bytes = b"",
         is_revoked: Callable[[str], bool] = _is_never_revoked,
         clock: Callable[[], float] = time.time,
+        verifier: SignatureVerifier | None = None,
     ) -> None:
-        self._task, self._is_revoked, self._clock = task, is_revoked, clock
+        self._task, self._is_revoked, self._clock, self._shared = task, is_revoked, clock, verifier
         self.renew(identity)
 
     def sign(self, document: S) -> S:
@@ -131,7 +135,7 @@ class FleetProvenance:
     def renew(self, identity: Identity) -> None:
         """Use this device's new certificate for records published from now on."""
         self._identity, self._credential = identity, identity.certificate_der
-        self._verifier = SignatureVerifier(identity.authority, self._task)
+        self._verifier = self._shared or SignatureVerifier(identity.authority, self._task)
 
     def is_revoked(self, owner: str) -> bool:
         """Return whether the fleet has revoked a device; see Provenance.is_revoked."""

@@ -9,9 +9,9 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.learning.learners import PublishedRecord
-from sottovoce.net.wire.published import from_wire, to_wire
+from sottovoce.net.wire.published import records_from_wire, records_to_wire
 from sottovoce.net.wire.v1 import golf_pb2
-from sottovoce.storage.schema import Schema
+from sottovoce.storage.schema import Schema, use_log
 
 _log = logging.getLogger(__name__)
 NAME = "records.db"
@@ -72,7 +72,7 @@ class RecordStore:
             for record in removed_records:
                 execute("DELETE FROM record WHERE owner = ? AND slot = ?", record.key)
             for record in new_records:
-                (group,) = to_wire([record])
+                (group,) = records_to_wire([record])
                 execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", (*record.key, group.SerializeToString()))
             execute("COMMIT")
         except sqlite3.DatabaseError as error:
@@ -123,8 +123,7 @@ def _open_connection(path: Path, epoch: int) -> sqlite3.Connection:
             path.chmod(0o600)
             SCHEMA.create(connection)
         SCHEMA.upgrade(connection, path)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # records lost in the last second are received again
+        use_log(connection, "NORMAL")  # records lost in the last second are received again
         if connection.execute("SELECT epoch FROM task").fetchone()[0] < epoch:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM record")
@@ -138,4 +137,4 @@ def _open_connection(path: Path, epoch: int) -> sqlite3.Connection:
 
 def _decode_records(connection: sqlite3.Connection) -> Iterable[PublishedRecord]:
     for (raw,) in connection.execute("SELECT published FROM record"):
-        yield from from_wire([golf_pb2.PublishedRecords.FromString(raw)])
+        yield from records_from_wire([golf_pb2.PublishedRecords.FromString(raw)])

@@ -11,7 +11,8 @@ from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.fleet import Identity, Trust, load
 from sottovoce.fleet.clock import ClockFloor
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request, renewal_time
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.faults import transient_fault_kind
+from sottovoce.node.waits import Waits
 
 _log = logging.getLogger(__name__)
 _NOTE_INTERVAL = timedelta(hours=1)
@@ -104,6 +105,10 @@ class Renewal:
                 return
             self._trust.renew(identity)
         except IdentityError as error:
+            if (kind := transient_fault_kind(error, has_worked=True)) is not None:
+                self._identity_stamp = _NO_STAMP  # the files may be well: they are read again at the next check
+                _log.warning("fault-passes kind=%s the agent retries until the fault clears: %s", kind, error)
+                return
             _log.error("identity-not-taken %s; the agent keeps its current identity", error)
             return
         _log.info("identity-renewed expires=%s", identity.not_after.isoformat())
@@ -129,7 +134,7 @@ class Renewal:
 
     def _request_certificate(self, enroller: str, identity: Identity) -> None:
         # Imported late to save memory in an agent without an enroller.
-        from sottovoce.node.enrolment import request_renewal
+        from sottovoce.net.enrolment import request_renewal
 
         pem = request_renewal(enroller, make_renewal_request(self._directory), identity)
         install_certificate(self._directory, pem, f"the certificate from the enroller at {enroller}")

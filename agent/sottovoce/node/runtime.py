@@ -8,50 +8,67 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce_bootstrap import Contact
 
-from sottovoce.concurrency import ThreadPool
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
-from sottovoce.fleet import Identity, Trust, peer_dns_name
-from sottovoce.learning.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
-from sottovoce.net.transports import Peer
+from sottovoce.fleet import Identity
+from sottovoce.learning.learners import Ask, Forget, PublishModel, PublishSum, SetTimer, Shelve, TakePart
+from sottovoce.net.quota import Quota
+from sottovoce.net.transports import Peer, Transport
 from sottovoce.net.wire import read_task_digest
-from sottovoce.node import timers
-from sottovoce.node.collaborators import Gossip, Learning, Network, Watches
 from sottovoce.node.control import ControlServer
-from sottovoce.node.core import Action, Transmit
+from sottovoce.node.core import Action, Core, Transmit
 from sottovoce.node.departure import LEAVE_SECONDS, Departure
-from sottovoce.node.gossip.peer_sampling import AgentHooks
-from sottovoce.node.heap import release_free_memory
-from sottovoce.node.inbox import Inbox
+from sottovoce.node.faults import log_loop_error, notify_while_running
+from sottovoce.node.gossip.result_book import read_results, with_fleet_documents
+from sottovoce.node.host import Host
 from sottovoce.node.link import Link, LinkTable
 from sottovoce.node.links import Outgoing
-from sottovoce.node.notify import notify_while_running
-from sottovoce.node.reception import Reception
-from sottovoce.node.status import build_status
+from sottovoce.node.reception import Gossip, Inbox, Reception
+from sottovoce.node.renewal import Renewal
+from sottovoce.node.sqlite_store import SqliteStore
+from sottovoce.node.status import build_fleet_report, build_status
 from sottovoce.node.tasks import ANOTHER_TASK
-from sottovoce.node.timers import Timers
-from sottovoce.node.vault_queries import VaultQueries
-from sottovoce.node.wait_status import Waits
-from sottovoce.node.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
-from sottovoce.ops import RateLimitedLog
-from sottovoce.ops.machine import written_bytes
+from sottovoce.node.vault_session import VaultQueries
+from sottovoce.node.waits import DailyCounter, DayWatch, Timers, Waits, make_file_throttle, make_ledger_throttle
+from sottovoce.ops import Counters, RateLimitedLog
+from sottovoce.ops.machine import release_free_memory
 from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.api import CellQuery, Query
 from sottovoce.privacy.vault import Spending, VaultInterface
 
+if TYPE_CHECKING:  # imported late: only learners that use published records have a book
+    from sottovoce.node.record_book import RecordStore
+
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
+_TRIM_SECONDS = 300.0  # without it, gRPC's allocations spread over the heap by some 25 kB a minute at 3 cycles a second
+WRITTEN = "written"
+"""Name of the file in the state directory that contains the number of bytes written today."""
 
 
 class Agent:
     """The agent of one device. Build it with sottovoce.node.assemble.assemble.
+
+    Args:
+        config: the configuration under the activated task.
+        host: the surroundings that the agent shares with its parts.
+        core: the learner's state machine, with its outbox and inbox.
+        store: the durable state.
+        book: the published records that the device holds; None if its learner does not use published records.
+        vault: the vault.
+        transport: sends and receives messages.
+        counters: traffic counters, shared with the transport.
+        quota: limits on the messages that each peer may send.
+        gossip: the exchanges by which devices keep track of one another.
+        renewal: renews the device's certificate.
+        day_watch: reports ended days to a learner that follows a feed; None for other learners.
+        waits: record of the waits in progress.
 
     Attributes:
         has_worked: whether the agent has reached its working state.
@@ -63,71 +80,68 @@ class Agent:
         self,
         *,
         config: AgentConfig,
-        trust: Trust,
-        learning: Learning,
+        host: Host,
+        core: Core,
+        store: SqliteStore,
+        book: "RecordStore | None",
         vault: VaultInterface,
-        network: Network,
+        transport: Transport,
+        counters: Counters,
+        quota: Quota,
         gossip: Gossip,
-        watches: Watches,
+        renewal: Renewal,
+        day_watch: DayWatch | None,
         waits: Waits,
     ) -> None:
         self.config = config
-        self.trust = trust
-        self.core, self._store, self._book = learning.core, learning.store, learning.book
+        self._host, self.trust = host, host.trust
+        self.core, self._store, self._book = core, store, book
         self.vault = vault
-        self.transport, self.counters, self._seal = network.transport, network.counters, network.seal
+        self.transport, self.counters = transport, counters
         self.head_gossip, self.revocations = gossip.heads, gossip.revocations
         self.tasks, self.roll_call, self.peer_sampling = gossip.tasks, gossip.roll_call, gossip.sampling
-        self._renewal, self._day_watch = watches.renewal, watches.days
+        self.results = gossip.results
+        self._renewal, self._day_watch = renewal, day_watch
         self.waits = waits
         self.model: NDArray[np.float64] | None = None
         self.cycle = self.core.state.cycle
-        self._link_table = LinkTable(
-            make_link=self._make_link,
-            spawn=self._spawn,
-            find_peer=self._find_known_peer,
-            is_blocked=trust.is_revoked,
-            on_forget=self.head_gossip.forget,
-        )
+        self._link_table = LinkTable(host, make_link=self._make_link, on_forget=self.head_gossip.forget)
         self.links = self._link_table.links
-        self._peers = [peer for peer in network.peers if not trust.is_revoked(peer.id)]
         self._loop: asyncio.AbstractEventLoop
         self._core_lock = asyncio.Lock()
-        self._core_thread = ThreadPool(1)
+        self._stopping, self._spawn = host.stopping, host.spawn
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire_timer(name)))
-        self._background_tasks: set[asyncio.Task[None]] = set()
-        self._stopping = asyncio.Event()
-        self.daily_writes = DailyCounter(written_bytes)
+        self.daily_writes = DailyCounter(config.agent.state / WRITTEN, config.agent.bytes_per_day)
         ledger_limit, ledger_written = config.ledger.bytes_per_day, lambda: self.spending.written_today
         throttle = make_ledger_throttle(ledger_limit, ledger_written, self.waits, self._stopping)
         self._vault_queries = VaultQueries(vault, self.head_gossip, waits, throttle, lambda: self._departure.has_begun)
         self._file_throttle = make_file_throttle(
             config.agent.bytes_per_day, self.daily_writes, self.waits, self._stopping
         )
-        self._failure: BaseException | None = None
         self._is_interrupted = self.has_worked = self.switching_task = False
         self.lifecycle_log = RateLimitedLog(_log)
         self._departure = Departure(
             core=self.core,
             head_gossip=self.head_gossip,
             links=self.links,
-            has_left=lambda node: self._is_gone(node) or not self.tasks.shares_task_with(node),
+            has_left=lambda node: host.has_left(node) or not self.tasks.shares_task_with(node),
             hand_off=lambda successor: self.run_serially(lambda: self.core.hand_off(successor)),
         )
         self._reception = Reception(
-            trust=trust,
+            trust=self.trust,
             gossip=gossip,
             counters=self.counters,
             inbox=Inbox(
                 core=self.core,
                 tasks=self.tasks,
-                quota=network.quota,
+                quota=quota,
                 departure=self._departure,
                 run_serially=self.run_serially,
             ),
             on_message=self._link_table.wake_link,
-            on_failure=self._fail,
+            on_failure=host.fail,
         )
+        self.tasks.subscribe(self._update_mixing_peers)
 
     async def run(self, *, embedded: bool = False) -> ExitCode:
         """Run until stopped.
@@ -143,39 +157,33 @@ class Agent:
         """
         self._loop = asyncio.get_running_loop()
         if not embedded:
-            self._loop.set_exception_handler(timers.log_loop_error)
+            self._loop.set_exception_handler(log_loop_error)
             self._loop.add_signal_handler(signal.SIGTERM, self.stop)
             self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
-        linked_peers = self._link_table.linked_peers
-        self.head_gossip.attach(
-            self._core_thread, linked_peers, lambda node: self._is_gone(node) or self.trust.is_revoked(node)
-        )
-        self.revocations.attach(self._core_thread, linked_peers, self._exclude_revoked)
-        self.tasks.attach(self._spawn, self._link_table.find, self._update_mixing_peers)
-        self.roll_call.attach(self.links, self._find_known_peer)
-        self.tasks.fleet_tasks.attach(
-            self._core_thread, linked_peers, self._spawn, lambda: self.stop(switching_task=True)
-        )
+        self.trust.subscribe(self._exclude_revoked)
         try:
             await self.transport.start(self._reception.receive)
             await control.start()
-            for peer in self._peers:
+            for peer in self._host.peers:
                 self._link_table.open(peer)
             self.tasks.peers = tuple(self.links)
             await self.run_serially(lambda: self.core.start(self.tasks.announce_mixing_peers(), self._loop.time()))
             if self.peer_sampling is not None:
-                hooks = AgentHooks(
-                    self._seal, self._make_peer, self._replace_peers, self._spawn, self._core_thread, self.waits
-                )
-                self._spawn(self.peer_sampling.run(hooks))
+                self._spawn(self.peer_sampling.run(self._replace_peers))
+            self._spawn(self.head_gossip.run())
             self._spawn(self.revocations.run())
             self._spawn(self._renewal.run())
-            self._spawn(self.tasks.fleet_tasks.run(self._stopping))
+            self._spawn(self._release_memory())
+            if self.results is not None:
+                self._spawn(self.results.run())
+            self._spawn(self._follow_fleet_tasks())
             if self._day_watch is not None:
                 self._spawn(self._day_watch.run(self._stopping, self._end_day))
             status = f"device {self.identity.node_id} is running"
-            self._spawn(notify_while_running(self._stopping, self._core_thread, status, lambda: self._failure is None))
+            self._spawn(
+                notify_while_running(self._stopping, self._host.disk, status, lambda: self._host.failure is None)
+            )
             self.has_worked = True
             release_free_memory()
             node, addresses = self.identity.node_id, ",".join(self.config.transport.announced_addresses)
@@ -185,9 +193,9 @@ class Agent:
             try:
                 await self._close(control)
             except (OSError, SottovoceError) as error:
-                self._fail(error)
-        if self._failure is not None:
-            raise self._failure
+                self._host.fail(error)
+        if self._host.failure is not None:
+            raise self._host.failure
         return ExitCode.INTERRUPTED if self._is_interrupted else ExitCode.DONE
 
     @property
@@ -225,12 +233,27 @@ class Agent:
         await self._departure.hand_over(self._stopping, peers_informed=self.peer_sampling is not None)
         self.stop()
 
-    def _is_gone(self, peer: str) -> bool:
-        return self.peer_sampling is not None and self.peer_sampling.membership.has_left(peer)
-
     def status(self) -> dict[str, Any]:
         """Return the document that `agent status --json` prints."""
         return build_status(self)
+
+    async def fleet_report(self) -> dict[str, Any]:
+        """Return the document that `fleet status --json` prints."""
+        return await build_fleet_report(self)
+
+    def retry_fleet_tasks(self) -> None:
+        """Look for a fleet task that may begin now; see ControlTarget."""
+        self.tasks.fleet_tasks.retry_now()
+
+    async def list_results(self) -> list[str]:
+        """Return the device's results, each as the text of a result file with the fleet's current documents."""
+
+        def read_files() -> list[str]:
+            state = self.config.agent.state
+            results = read_results(state) if self.results is None else self.results.book.results
+            return [with_fleet_documents(document, state).encoding.decode() for document in results]
+
+        return await self._host.run_on_disk(read_files)
 
     def _make_link(self, peer: Peer) -> Link:
         transport = self.config.transport
@@ -248,15 +271,9 @@ class Agent:
             backoff_max=transport.backoff_max,
         )
 
-    def _make_peer(self, contact: Contact) -> Peer:
-        name = peer_dns_name(contact.node_id, self.identity.fleet)
-        return Peer(contact.node_id, contact.endpoints[0], name, contact.endpoints[1:])
-
-    def _find_known_peer(self, node: str) -> Peer | None:
-        if self.peer_sampling is None:
-            return next((peer for peer in self._peers if peer.id == node), None)
-        contact = self.peer_sampling.membership.find(node)
-        return None if contact is None else self._make_peer(contact)
+    async def _follow_fleet_tasks(self) -> None:
+        if await self.tasks.fleet_tasks.run():
+            self.stop(switching_task=True)
 
     async def _update_mixing_peers(self) -> None:
         """Give the learner the peers with which it may mix: those that have this device's task."""
@@ -279,16 +296,17 @@ class Agent:
     async def run_serially(self, operation: Callable[[], list[Action]]) -> None:
         """Run an operation on the core, and carry out the resulting actions; only one operation runs at a time."""
         async with self._core_lock:
-            actions = await self._loop.run_in_executor(self._core_thread, self._operate, operation)
+            actions = await self._host.run_on_disk(lambda: self._operate(operation))
             self._carry_out(actions)
 
     def _operate(self, operation: Callable[[], list[Action]]) -> list[Action]:
-        """Run an operation, then store new published records and delete obsolete ones, on the core's thread."""
+        """Run an operation on the core's thread, then store new published records and count the bytes written."""
         with plugin_errors():  # here, because a message's sender is refused and this device stops, whatever fails
             actions = operation()
         for action in actions:
             if isinstance(action, Shelve) and self._book is not None:
                 self._book.update(action.new, action.gone)
+        self.daily_writes.update()
         return actions
 
     def _carry_out(self, actions: list[Action]) -> None:
@@ -306,11 +324,20 @@ class Agent:
                     self._spawn(self._ask_vault(step))
                 case Forget(recipient):
                     self._link_table.forget(recipient)
-                    if recipient in self.tasks.peers and (peer := self._find_known_peer(recipient)) is not None:
+                    if recipient in self.tasks.peers and (peer := self._host.find_known(recipient)) is not None:
                         # A peer with another task receives everything except the model, over a new link.
                         self._link_table.open(peer)
                 case PublishModel(parameters, cycle):
-                    self.model, self.cycle = parameters, cycle
+                    self.model, self.cycle, self._host.has_model = parameters, cycle, True
+                case PublishSum() as opened if self.results is not None:
+                    self._spawn(self.results.publish(opened))
+
+    async def _release_memory(self) -> None:
+        """Return the gaps that messages leave in the heap to the operating system, until the agent stops."""
+        while not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TRIM_SECONDS)
+            await self._host.run_on_disk(release_free_memory)
 
     def _exclude_revoked(self) -> None:
         """Exclude the devices that the fleet has revoked."""
@@ -349,33 +376,15 @@ class Agent:
         await self.run_serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.note_progress()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._stopping.is_set():  # nothing would wait for the result
-            work.close()
-            return
-        task = self._loop.create_task(work)
-        self._background_tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._background_tasks.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self._fail(failure)
-
-    def _fail(self, failure: BaseException) -> None:
-        """Stop the agent; `run` then raises the first failure."""
-        self._failure = self._failure or failure
-        self._stopping.set()
-
     async def _close(self, control: ControlServer) -> None:
         """Finish work in progress, make everything durable, and close all components, even if closing one fails."""
         async with contextlib.AsyncExitStack() as stack:
-            for part in (self._store, self.head_gossip, self._book, self.peer_sampling):
+            for part in (self.daily_writes, self._store, self.head_gossip, self._book, self.peer_sampling):
                 if part is not None:
                     stack.callback(part.close)
-            stack.callback(lambda: None if self._failure else self.core.flush())
+            stack.callback(lambda: None if self._host.failure else self.core.flush())
             stack.push_async_callback(asyncio.to_thread, self.vault.close)
-            stack.push_async_callback(asyncio.to_thread, self._core_thread.shutdown)
+            stack.push_async_callback(asyncio.to_thread, self._host.disk.shutdown)
             stack.push_async_callback(control.stop)
             await self._finish_work()
         node, charges = self.identity.node_id, self.spending.charges
@@ -389,10 +398,11 @@ class Agent:
         self.head_gossip.stop()
         self.revocations.stop()
         self._renewal.stop()
+        if self.results is not None:
+            self.results.stop()
         if self.peer_sampling is not None:
             self.peer_sampling.stop()
             await self.peer_sampling.leave()
         await self.transport.stop(_GRACE_SECONDS)
-        if self._background_tasks:
-            await asyncio.wait(self._background_tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
+        await self._host.finish_tasks(self.config.transport.timeout + _GRACE_SECONDS)
         self._departure.report_outcome()

@@ -1,19 +1,21 @@
 """Durable state of an agent in one SQLite file; every commit is on disk before the call returns."""
 
+import hashlib
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from sottovoce.algorithms.state_codec import ModelSizeMismatch, StateCodec
+from sottovoce.algorithms.state_codec import ModelSizeMismatch, PartsCodec, StateCodec
 from sottovoce.errors import DataError
 from sottovoce.learning.learners import Learner
 from sottovoce.node.links import NewestMessage, Outgoing, SavedState
+from sottovoce.plugins import find_author
 from sottovoce.storage.durable import is_disk_error, rename
-from sottovoce.storage.schema import PAGE_BYTES, Schema
+from sottovoce.storage.schema import PAGE_BYTES, Schema, use_log
 
 _VERSION_1 = """
 CREATE TABLE life (incarnation INTEGER NOT NULL);
@@ -45,13 +47,43 @@ _VERSION_4 = """
 _VERSION_5 = """
 ALTER TABLE life ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 """
+_VERSION_6 = """
+CREATE TABLE part (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE link (peer TEXT PRIMARY KEY, sequence INTEGER NOT NULL DEFAULT 0, parcel BLOB NOT NULL DEFAULT x'',
+                   unconfirmed INTEGER NOT NULL DEFAULT 0, incarnation INTEGER, newest INTEGER NOT NULL DEFAULT 0,
+                   refused TEXT NOT NULL DEFAULT '');
+INSERT INTO link (peer, sequence) SELECT recipient, sequence FROM sequence;
+INSERT INTO link (peer, sequence, parcel, unconfirmed) SELECT recipient, sequence, parcel, parcel != x'' FROM outbox
+    WHERE true ON CONFLICT (peer) DO UPDATE SET parcel = excluded.parcel, unconfirmed = excluded.unconfirmed;
+INSERT INTO link (peer, incarnation, newest, refused) SELECT sender, incarnation, sequence, refused FROM seen WHERE true
+    ON CONFLICT (peer) DO UPDATE SET incarnation = excluded.incarnation, newest = excluded.newest,
+    refused = excluded.refused;
+DROP TABLE outbox;
+DROP TABLE sequence;
+DROP TABLE seen;
+"""
+_SEND = """
+INSERT INTO link (peer, sequence, parcel, unconfirmed) VALUES (?, ?, ?, 1)
+    ON CONFLICT (peer) DO UPDATE SET sequence = excluded.sequence, parcel = excluded.parcel, unconfirmed = 1
+    WHERE unconfirmed = 0
+"""
+_RESERVE = """
+INSERT INTO link (peer, sequence) VALUES (?, ?) ON CONFLICT (peer) DO UPDATE SET sequence = excluded.sequence
+"""
+_RECEIVE = """
+INSERT INTO link (peer, incarnation, newest, refused) VALUES (?, ?, ?, ?) ON CONFLICT (peer) DO UPDATE
+    SET incarnation = excluded.incarnation, newest = excluded.newest, refused = excluded.refused
+"""
 _LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # a large state fills whole pages anyway; larger pages are faster
+_START_AGAIN = (
+    "move state.db, state.db-wal and state.db-shm aside; the device then rejoins without its state, in a new "
+    "incarnation, and keeps its ledger"
+)
 SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state database",
-    (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
-    "move state.db, state.db-wal and state.db-shm aside; the device then rejoins without its state, in a new "
-    "incarnation, and keeps its ledger",
+    (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6),
+    _START_AGAIN,
 )
 
 
@@ -78,6 +110,8 @@ class SqliteStore:
         self, directory: Path, learner: Learner[Any], codec: StateCodec, release_count: int, epoch: int = 0
     ) -> None:
         self._codec = codec
+        self._plugin = find_author(type(learner))
+        self._digests: dict[str, bytes] = {}
         self._path = directory / "state.db"
         counter = directory / "incarnation"
         try:
@@ -98,17 +132,28 @@ class SqliteStore:
             ) from error
 
     def load(self) -> SavedState:
-        """Return the most recently committed data."""
+        """Return the most recently committed data.
+
+        Raises:
+            DataError: if the file is corrupt, or the state is of a model of another size.
+            PluginError: if another package's learner cannot restore the state that it has stored.
+        """
         execute = self._connection.execute
         try:
-            row = execute("SELECT state FROM learner").fetchone()
-            outbox = [Outgoing(*entry) for entry in execute("SELECT recipient, sequence, parcel FROM outbox")]
-            sequences = dict(execute("SELECT recipient, sequence FROM sequence").fetchall())
+            outbox = [
+                Outgoing(*entry)
+                for entry in execute("SELECT peer, sequence, parcel FROM link WHERE unconfirmed ORDER BY peer")
+            ]
+            sequences = dict(execute("SELECT peer, sequence FROM link WHERE sequence > 0").fetchall())
             seen = {
                 sender: NewestMessage(*newest)
-                for sender, *newest in execute("SELECT sender, incarnation, sequence, refused FROM seen")
+                for sender, *newest in execute(
+                    "SELECT peer, incarnation, newest, refused FROM link WHERE incarnation IS NOT NULL"
+                )
             }
-            return SavedState(self._codec.decode(row[0]), outbox, sequences, seen)
+            parts = read_parts(self._connection)
+            self._digests = _digest_parts(parts)
+            return SavedState(self._decode(b"".join(parts.values())), outbox, sequences, seen)
         except ModelSizeMismatch as error:
             raise DataError(
                 f"{self._path}: {error}; restore the previous features, classes and transform under [data]"
@@ -125,23 +170,27 @@ class SqliteStore:
             DataError: if the disk is full or failing; in that case nothing was written.
         """
         execute = self._connection.execute
+        parts = self._encode_parts(state)
+        digests = _digest_parts(parts)
         try:
             execute("BEGIN IMMEDIATE")
             try:
-                execute("UPDATE learner SET state = ?", (self._codec.encode(state),))
+                for name in sorted(digests.keys() | self._digests.keys()):
+                    if digests.get(name) != self._digests.get(name):
+                        self._write_part(name, parts.get(name))
                 for recipient in confirmed:
-                    execute("DELETE FROM outbox WHERE recipient = ?", (recipient,))
+                    execute("UPDATE link SET unconfirmed = 0 WHERE peer = ?", (recipient,))
                 for outgoing in sent:
                     entry = (outgoing.recipient, outgoing.sequence)
-                    execute("INSERT INTO outbox VALUES (?, ?, ?)", (*entry, outgoing.parcel))
-                    execute("INSERT OR REPLACE INTO sequence VALUES (?, ?)", entry)
+                    if not outgoing.parcel:
+                        execute(_RESERVE, entry)
+                    elif execute(_SEND, (*entry, outgoing.parcel)).rowcount != 1:
+                        raise sqlite3.IntegrityError(f"a share to {outgoing.recipient} is still unconfirmed")
                 if received is not None:
                     sender, newest = received
-                    execute(
-                        "INSERT OR REPLACE INTO seen (sender, incarnation, sequence, refused) VALUES (?, ?, ?, ?)",
-                        (sender, newest.incarnation, newest.sequence, newest.refusal),
-                    )
+                    execute(_RECEIVE, (sender, newest.incarnation, newest.sequence, newest.refusal))
                 execute("COMMIT")
+                self._digests = digests
             except BaseException:
                 if self._connection.in_transaction:
                     execute("ROLLBACK")
@@ -155,6 +204,36 @@ class SqliteStore:
         """Close the database connection."""
         self._connection.close()
 
+    def _decode(self, state: bytes) -> Any:
+        try:
+            return self._codec.decode(state)
+        except ModelSizeMismatch:
+            raise
+        except (DecodeError, ValueError, TypeError) as error:
+            if self._plugin is None:
+                raise
+            raise self._plugin.error(
+                f"its learner cannot restore the state in {self._path}: {error}",
+                "restore the previous settings under [data] and [learner], or repair the package, whose "
+                f"initial_state() must give each array its final shape; otherwise, {_START_AGAIN}",
+            ) from error
+
+    def _encode_parts(self, state: Any) -> Mapping[str, bytes]:
+        return (
+            self._codec.encode_parts(state) if isinstance(self._codec, PartsCodec) else {"": self._codec.encode(state)}
+        )
+
+    def _write_part(self, name: str, value: bytes | None) -> None:
+        """Write a part of the state, or delete it; the nameless part always exists."""
+        if not name:
+            self._connection.execute("UPDATE learner SET state = ?", (value,))
+        elif value is None:
+            self._connection.execute("DELETE FROM part WHERE name = ?", (name,))
+        else:
+            self._connection.execute(
+                "INSERT INTO part VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
+            )
+
     def _begin_task_if_newer(self, learner: Learner[Any], release_count: int, epoch: int) -> None:
         """Start a new task if `epoch` is newer than the stored one, and drop the old task's messages."""
         execute = self._connection.execute
@@ -162,8 +241,8 @@ class SqliteStore:
             return
         state = self._codec.encode(learner.without_state(release_count) if release_count else learner.initial_state())
         execute("BEGIN IMMEDIATE")
-        execute("DELETE FROM outbox")
-        execute("DELETE FROM sequence")
+        execute("UPDATE link SET sequence = 0, parcel = x'', unconfirmed = 0")
+        execute("DELETE FROM part")
         execute("UPDATE learner SET state = ?", (state,))
         execute("UPDATE life SET incarnation = incarnation + 1, epoch = ?", (epoch,))
         execute("COMMIT")
@@ -184,8 +263,7 @@ class SqliteStore:
     def _open_database(self) -> int:
         execute = self._connection.execute
         SCHEMA.version(self._connection, self._path)
-        execute("PRAGMA journal_mode = WAL")
-        execute("PRAGMA synchronous = FULL")
+        use_log(self._connection)
         if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
             raise ValueError(verdict)
         SCHEMA.upgrade(self._connection, self._path)
@@ -196,11 +274,23 @@ class SqliteStore:
     def _unusable_error(self, error: Exception) -> DataError:
         if is_disk_error(error):
             return DataError(f"cannot use {self._path} ({error}); free up disk space and check the file's permissions")
-        return DataError(
-            f"{self._path}: the agent's state is corrupt ({error}). Move state.db, state.db-wal and state.db-shm "
-            "aside and start the agent again; the device then rejoins without its state, in a new incarnation, "
-            "and keeps its ledger"
-        )
+        return DataError(f"{self._path}: the agent's state is corrupt ({error}): {_START_AGAIN}")
+
+
+def read_parts(connection: sqlite3.Connection) -> dict[str, bytes]:
+    """Return the parts of the state in the last commit, the nameless one first; together, they are the encoded state.
+
+    Raises:
+        ValueError: if there is no state.
+    """
+    row = connection.execute("SELECT state FROM learner").fetchone()
+    if row is None or not isinstance(row[0], bytes):
+        raise ValueError("no learner state is stored")
+    return {"": row[0], **dict(connection.execute("SELECT name, value FROM part ORDER BY name").fetchall())}
+
+
+def _digest_parts(parts: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {name: hashlib.blake2b(value, digest_size=16).digest() for name, value in parts.items()}
 
 
 def _next_incarnation(counter: Path, release_count: int) -> int:

@@ -1,27 +1,88 @@
-"""Startup checks shared by `agent run`, `config check` and the doctor, which therefore report identical messages."""
+"""Startup checks shared by `agent run`, `config check` and the doctor, which therefore report identical messages.
+
+They check that a configuration can run on this machine, as far as this can be determined before anything is opened.
+"""
 
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from sottovoce.config import AgentConfig
 from sottovoce.data.notes import Note, data_notes, data_summary
-from sottovoce.errors import NetworkError, SottovoceError
-from sottovoce.fleet import load as load_identity
+from sottovoce.errors import ConfigError, IdentityError, NetworkError, SottovoceError
+from sottovoce.fleet import Identity, load as load_identity
 from sottovoce.fleet.identity import IDENTITY
 from sottovoce.net.listening import find_listening_error, make_listening_error
 from sottovoce.node.control import ask
 from sottovoce.node.local_vault import load_configured_dataset
-from sottovoce.node.preconditions import (
-    check_cell,
-    check_mode,
-    check_peers,
-    check_readers,
-    check_socket,
-    runnable_family,
-)
-from sottovoce.node.transport_factory import check_transports
+from sottovoce.node.network import check_transports
+from sottovoce.node.vault_session import check_cell, runnable_family
 
+_LONGEST_SOCKET_PATH = 100
 _STATUS_SECONDS = 2.0
+
+
+def check_state(state: Path) -> None:
+    """Check that the state directory exists.
+
+    Raises:
+        IdentityError: if it does not exist.
+    """
+    if not state.is_dir():
+        raise IdentityError(f"{state}: the state directory does not exist; create it with `sottovoce fleet join`")
+
+
+def check_mode(config: AgentConfig, identity: Identity) -> None:
+    """Check that the device has joined its fleet in the mode that the configuration specifies.
+
+    Raises:
+        ConfigError: if the two modes differ.
+    """
+    mode = config.identity.mode
+    if identity.mode != mode:
+        raise ConfigError(f'identity.mode is "{mode}", but this device joined as "{identity.mode}"; correct the key')
+
+
+def check_socket(state: Path) -> None:
+    """Check that the agent can create its control socket in the state directory.
+
+    Raises:
+        ConfigError: if the path of the socket is too long.
+    """
+    if len(str(state / "agent.sock")) > _LONGEST_SOCKET_PATH:
+        raise ConfigError(
+            f"agent.state: the path {state} is too long for a local socket; use fewer than 90 characters (in a "
+            "testbed: --set testbed.directory=…)"
+        )
+
+
+def check_readers(config: AgentConfig) -> None:
+    """Check that the agent can create its socket for readers, if one is configured.
+
+    Raises:
+        ConfigError: if the directory of the socket does not exist, or its path is too long.
+    """
+    path = config.agent.readers_socket
+    if path is None:
+        return
+    if len(str(path)) > _LONGEST_SOCKET_PATH:
+        raise ConfigError(
+            f"agent.readers_socket: the path {path} is too long for a local socket; use fewer than 90 characters"
+        )
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(
+            f"agent.readers_socket: {path.parent} does not exist; create the directory, or remove this key"
+        )
+
+
+def check_peers(config: AgentConfig, identity: Identity) -> None:
+    """Check that the device does not list itself as a peer.
+
+    Raises:
+        ConfigError: if it does.
+    """
+    if identity.node_id in (peer.id for peer in config.transport.peers):
+        raise ConfigError(f"transport.peers: {identity.node_id} is this device itself; list only other devices")
 
 
 def find_problems(config: AgentConfig) -> Iterator[SottovoceError]:

@@ -1,31 +1,39 @@
-"""Document that `agent status --json` prints: public state, counts and the ledger's totals, but no record data."""
+"""Documents that describe a device for its operator: public state, counts and totals, but no record data.
 
+`agent status --json` prints the device's own state; `fleet status --json` prints the devices that it knows, and when it
+last heard from each of them.
+"""
+
+import asyncio
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from cryptography import x509
+from numpy.typing import NDArray
+
 from sottovoce.config import AgentConfig
-from sottovoce.errors import NetworkError
-from sottovoce.fleet import Identity
+from sottovoce.fleet import Identity, Trust
 from sottovoce.fleet.renewal import renewal_time
 from sottovoce.net.transports import Transport
-from sottovoce.node.control import ask
+from sottovoce.node.control import STATUS_SCHEMA
 from sottovoce.node.core import Core
 from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.node.gossip.peer_sampling import PeerSampler
+from sottovoce.node.gossip.result_gossip import ResultGossip
 from sottovoce.node.gossip.revocation_gossip import RevocationGossip
 from sottovoce.node.link import Link
-from sottovoce.node.tasks import Tasks
-from sottovoce.node.wait_status import Waits
-from sottovoce.node.write_throttle import DailyCounter
+from sottovoce.node.tasks import Condition, RollCall, Tasks
+from sottovoce.node.waits import DailyCounter, Waits, resting_until
 from sottovoce.ops import Counters
 from sottovoce.ops.machine import resident_bytes
 from sottovoce.privacy.vault import LimitSpending, PeriodSpending, Spending, VaultInterface
 
-SCHEMA = "sottovoce.status/1"
+FLEET_SCHEMA = "sottovoce.fleet/1"
 
 
 class StatusSource(Protocol):
@@ -43,6 +51,8 @@ class StatusSource(Protocol):
     links: dict[str, Link]
     peer_sampling: PeerSampler | None
     daily_writes: DailyCounter
+    results: ResultGossip | None
+    model: NDArray[np.float64] | None
     cycle: int
 
     @property
@@ -60,12 +70,13 @@ def build_status(agent: StatusSource) -> dict[str, Any]:
     """Return the status of an agent as a JSON-ready document."""
     progress, counters = agent.core.progress, agent.counters
     pending = agent.core.state.pending
-    listener = agent.transport.listener()
+    listener, resting = agent.transport.listener(), resting_until(agent.waits)
     return {
-        "schema": SCHEMA,
+        "schema": STATUS_SCHEMA,
         "id": agent.identity.node_id,
         "fleet": agent.identity.fleet,
-        "state": progress.phase,
+        "state": progress.phase if resting is None else "resting",
+        "resting_until": None if resting is None else resting.isoformat(timespec="seconds"),
         "learner": agent.config.learner.name,
         "cycle": agent.cycle,
         "steps_done": progress.steps_done,
@@ -113,7 +124,11 @@ def build_status(agent: StatusSource) -> dict[str, Any]:
             "duplicates": counters.duplicates,
         },
         "transport": {"trouble": listener.trouble, "duplicates": listener.duplicates},
-        "refused": {"handshakes": listener.refused, "messages": dict(counters.refused)},
+        "refused": {
+            "handshakes": listener.refused,
+            "messages": dict(counters.refused),
+            "flooding": list(listener.flooding),
+        },
         "failures": dict(counters.failures),
         "waiting": agent.waits.to_dict(),
         "certificate_expires": agent.identity.not_after.isoformat(),
@@ -196,15 +211,101 @@ def _to_days(seconds: float | None) -> float | None:
     return None if seconds is None or not math.isfinite(seconds) else seconds / 86_400
 
 
-def ask_status(state: Path, timeout: float) -> dict[str, Any] | None:
-    """Return the status of the agent that runs on a state directory; None if no agent of this version answers in time.
+class RosterSource(Protocol):
+    """The agent interface from which the fleet report is built."""
 
-    Args:
-        state: the state directory.
-        timeout: timeout in seconds.
-    """
-    try:
-        status = ask(state, "status", timeout)
-    except NetworkError:
-        return None
-    return status if status.get("schema") == SCHEMA else None
+    config: AgentConfig
+    trust: Trust
+    tasks: Tasks
+    peer_sampling: PeerSampler | None
+    roll_call: RollCall
+
+    @property
+    def identity(self) -> Identity:
+        """The device's identity."""
+        ...
+
+
+async def build_fleet_report(agent: RosterSource) -> dict[str, Any]:
+    """Return a JSON-ready report, with only public facts, on this device and the devices that it knows."""
+    identity, sampling = agent.identity, agent.peer_sampling
+    own_entry = _device_entry(
+        agent,
+        identity.node_id,
+        agent.config.transport.announced_addresses,
+        heard=0.0,
+        expires=identity.not_after,
+        same_task=True,
+    )
+    devices = [own_entry, *(_configured_devices(agent) if sampling is None else _sampled_devices(agent, sampling))]
+    known = {device["id"] for device in devices}
+    devices += [_device_entry(agent, node) for node in sorted(agent.trust.revoked - known)]
+    node_ids = [device["id"] for device in devices[1:] if not (device["leaving"] or device["revoked"])]
+    conditions = {
+        identity.node_id: agent.roll_call.own_condition(),
+        **await agent.roll_call.collect_conditions(node_ids),
+    }
+    for device in devices:
+        if (condition := conditions.get(device["id"])) is not None:
+            device["same_task"] = condition.task == agent.tasks.own_task.digest.hex()
+        device.update(_condition_fields(condition))
+    return {
+        "schema": FLEET_SCHEMA,
+        "fleet": identity.fleet,
+        "id": identity.node_id,
+        "period_s": agent.config.membership.period,
+        "devices": devices,
+    }
+
+
+def _condition_fields(condition: Condition | None) -> dict[str, Any]:
+    """Return the fields of a device's report about itself; None for each if the device does not answer."""
+    fields = ("release", "epoch", "health")
+    return dict.fromkeys(fields) if condition is None else {name: getattr(condition, name) for name in fields}
+
+
+def _sampled_devices(agent: RosterSource, sampling: PeerSampler) -> list[dict[str, Any]]:
+    return [
+        _device_entry(
+            agent,
+            record.node_id,
+            record.endpoints,
+            heard=round(age, 1),
+            leaving=record.leaving,
+            expires=x509.load_der_x509_certificate(record.certificate).not_valid_after_utc,
+            same_task=agent.tasks.shares_task_with(record.node_id),
+        )
+        for record, age in sampling.membership.recently_seen(asyncio.get_running_loop().time())
+        if record.node_id != agent.identity.node_id
+    ]
+
+
+def _configured_devices(agent: RosterSource) -> list[dict[str, Any]]:
+    """Return the entries of a fleet with a static peer list, in which peers do not introduce other peers."""
+    peers = agent.config.transport.peers
+    return [
+        _device_entry(agent, peer.id, (peer.address,), same_task=agent.tasks.shares_task_with(peer.id))
+        for peer in peers
+    ]
+
+
+def _device_entry(
+    agent: RosterSource,
+    node: str,
+    endpoints: Sequence[str] = (),
+    *,
+    heard: float | None = None,
+    leaving: bool = False,
+    expires: datetime | None = None,
+    same_task: bool | None = None,
+) -> dict[str, Any]:
+    """Return the entry of one device, with None for unknown facts."""
+    return {
+        "id": node,
+        "endpoints": list(endpoints),
+        "heard_s": heard,
+        "leaving": leaving,
+        "revoked": node in agent.trust.revoked,
+        "certificate_expires": None if expires is None else expires.isoformat(),
+        "same_task": same_task,
+    }

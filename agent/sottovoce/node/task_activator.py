@@ -12,15 +12,15 @@ from pathlib import Path
 
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
-from sottovoce.config import AgentConfig, config_for_task
+from sottovoce.config import AgentConfig, VaultSection, config_for_task
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
 from sottovoce.fleet.authority import Authority
+from sottovoce.fleet.consent import read_consent
 from sottovoce.fleet.identity import FLEET_CERTIFICATE
 from sottovoce.fleet.signed_task import SignedTask, read_task
-from sottovoce.node.consent import read_consent
 from sottovoce.node.gossip.revocation_store import store_key_changes
-from sottovoce.node.local_vault import make_no_task_check
-from sottovoce.node.statement_preview import preview_statement
+from sottovoce.node.local_vault import make_no_task_check, preview_statement
+from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.vault import Ledger, Mandate, read_policy
 
 _EARLY_SECONDS = 60.0  # tolerated clock difference, in seconds
@@ -69,7 +69,7 @@ class TaskActivator:
         config, mandate = self._authorise_task(task)
         family = build_family(config)
         family.check()
-        self.ledger.check(preview_statement(config, mandate.budget, family)[1], mandate)
+        self.ledger.check(preview_statement(config.data, mandate.budget, family)[1], mandate)
         if (self.directory / FLEET_CERTIFICATE).exists():  # a separate vault, which receives new keys only here
             store_key_changes(self.directory, task.keys)
         self.ledger.take_up(mandate)
@@ -105,31 +105,33 @@ def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:
 
 
 def make_closed_reason(
-    config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
+    vault: VaultSection,
+    ledger: Ledger,
+    directory: Path,
+    clock: Callable[[], float],
+    *,
+    algorithm: str,
+    cell: Cell | None,
 ) -> Callable[[], str | None]:
     """Return VaultContext.closed_reason for the last activated task; it returns why releases stopped, or None.
 
     Args:
-        config: the device's own configuration.
+        vault: the vault's section of the configuration.
         ledger: the ledger, opened for charging.
         directory: directory that contains the ledger and the owner's consent.
         clock: returns Unix time in seconds.
+        algorithm: the learner that the task sets.
+        cell: limits of the cells that the task sets; None without secure sums.
 
     Raises:
         ConfigError: if the policy cannot be read. The policy is read only once, so a change requires a restart.
     """
     mandate = ledger.mandate
     if mandate is None:
-        return make_no_task_check(config)
+        return make_no_task_check(vault)
     task, policy_refusal = read_task(mandate.document, "the task in the ledger"), None
     try:
-        policy, active_config = read_policy(config.vault.policy), active_configuration(config, ledger)
-        policy.check(
-            algorithm=active_config.learner.name,
-            unit=mandate.budget.unit,
-            purpose=task.purpose,
-            cell=active_config.cell,
-        )
+        read_policy(vault.policy).check(algorithm=algorithm, unit=mandate.budget.unit, purpose=task.purpose, cell=cell)
     except TaskRefused as refusal:
         policy_refusal = str(refusal)
 

@@ -1,17 +1,25 @@
-"""Tasks that other devices report. Devices with different tasks exchange everything except models."""
+"""Tasks that other devices report, and the fleet's roll call.
+
+Devices with different tasks exchange everything except models. In a roll call, a device reports its condition when
+asked, and asks other devices on its operator's behalf.
+"""
 
 import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import DecodeError, Meta, Struct, ValidationError, json
+
+import sottovoce
 from sottovoce.errors import MessageRefused
 from sottovoce.net.transports import DeliveryFailed, Peer
-from sottovoce.node.fleet_tasks import FleetTasks
-from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.gossip.fleet_tasks import FleetTasks
+from sottovoce.node.gossip.messenger import Messenger
+from sottovoce.node.host import Host
 from sottovoce.ops import RateLimitedLog
 from sottovoce.task import Task, read
 
@@ -28,6 +36,16 @@ RECONSIDER_SECONDS = 600.0
 _MIN_REQUEST_SECONDS = 60.0  # between two requests to the same peer
 _MAX_DEVICES, _MAX_DOCUMENTS, _MAX_REQUESTS = 4096, 16, 4
 _MAX_CHANGES = 4  # task changes within RECONSIDER_SECONDS; a device that makes more stays excluded
+ROLL_CALL = "roll-call/1"
+
+Health = Literal["well", "behind", "apart"]
+"""A device's health: `behind` if a newer fleet task has begun, `apart` if no peer accepts its messages, else `well`."""
+
+_WAIT = "roll-call"
+_TOTAL_SECONDS, _EACH_SECONDS = 8.0, 3.0
+_MAX_CONCURRENT = 64
+_MAX_ANSWER_BYTES = 1024
+_Word = Annotated[str, Meta(max_length=64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,7 @@ class Tasks:
     """This device's task, and the tasks that other devices report.
 
     Args:
+        host: the agent's surroundings.
         own_task: this device's task.
         messenger: connection to other devices.
         fleet_tasks: tasks that the fleet has signed.
@@ -57,10 +76,10 @@ class Tasks:
         peers: devices that the learner may mix with if they have this task.
     """
 
-    def __init__(self, own_task: Task, messenger: Messenger, fleet_tasks: FleetTasks) -> None:
+    def __init__(self, host: Host, own_task: Task, messenger: Messenger, fleet_tasks: FleetTasks) -> None:
         self.own_task, self.fleet_tasks = own_task, fleet_tasks
         self.peers: tuple[str, ...] = ()
-        self._messenger = messenger
+        self._host, self._messenger = host, messenger
         self._reports: OrderedDict[str, _TaskReport] = OrderedDict()
         self._differences: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
         self._requested_digests: set[bytes] = set()
@@ -68,25 +87,11 @@ class Tasks:
         self._announced_peers: tuple[str, ...] = ()
         self._recheck_timer: asyncio.TimerHandle | None = None
         self._sparse_log = RateLimitedLog(_log)
-        self._spawn: Callable[[Coroutine[Any, Any, None]], None]
-        self._find: Callable[[str], Peer | None]
-        self._on_peers_changed: Callable[[], Coroutine[Any, Any, None]]
+        self._subscribers: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
-    def attach(
-        self,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
-        find: Callable[[str], Peer | None],
-        on_peers_changed: Callable[[], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Connect this object to the agent.
-
-        Args:
-            spawn: runs a coroutine in the background.
-            find: returns the peer with a node id, or None if it is not known.
-            on_peers_changed: called when the result of `announce_mixing_peers()` has changed; gives the learner these
-                peers to mix with.
-        """
-        self._spawn, self._find, self._on_peers_changed = spawn, find, on_peers_changed
+    def subscribe(self, callback: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Register a coroutine function that is called when the result of `announce_mixing_peers()` has changed."""
+        self._subscribers.append(callback)
 
     def announce_mixing_peers(self) -> tuple[str, ...]:
         """Return the peers with which the learner may mix, and record that they were announced to the learner."""
@@ -105,7 +110,7 @@ class Tasks:
         if digest != self.own_task.digest:
             self._store_report(node, _TaskReport(digest, now + RECONSIDER_SECONDS, changes))
             self._request_document(node, digest)
-            if (peer := self._find(node)) is not None:
+            if (peer := self._host.find(node)) is not None:
                 self.fleet_tasks.note_other_task(peer)
         elif report is not None and changes < _MAX_CHANGES:
             self._store_report(node, _TaskReport(b"", now, changes + (now < report.until)))
@@ -144,7 +149,8 @@ class Tasks:
     def _update_mixing_peers(self) -> None:
         """Inform the learner if its peers have changed, and schedule another check for when a report expires."""
         if self._mixing_peers() != self._announced_peers:
-            self._spawn(self._on_peers_changed())
+            for callback in self._subscribers:
+                self._host.spawn(callback())
         expiries = [self._reports[node].until for node in self.peers if not self.shares_task_with(node)]
         if expiries and self._recheck_timer is None:
             pause = max(0.0, min(expiries) - time.monotonic())
@@ -159,7 +165,7 @@ class Tasks:
 
     def _request_document(self, node: str, digest: bytes) -> None:
         """Request a peer's task document in the background, unless it is known or too many requests are pending."""
-        now, peer = time.monotonic(), self._find(node)
+        now, peer = time.monotonic(), self._host.find(node)
         is_known = digest in self._differences or digest in self._requested_digests
         if peer is None or is_known or len(self._requested_digests) >= _MAX_REQUESTS:
             return
@@ -170,7 +176,7 @@ class Tasks:
         if len(self._requested_at) > _MAX_DEVICES:
             self._requested_at.popitem(last=False)
         self._requested_digests.add(digest)
-        self._spawn(self._fetch_document(peer, digest))
+        self._host.spawn(self._fetch_document(peer, digest))
 
     async def _fetch_document(self, peer: Peer, digest: bytes) -> None:
         messenger = self._messenger
@@ -192,3 +198,91 @@ class Tasks:
             self._differences.popitem(last=False)
         text = "another-task peer=%s has a different task, so no models are exchanged with devices that have it: %s"
         self._sparse_log.log(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))
+
+
+class Condition(Struct, frozen=True):
+    """A device's report about itself; fields added by later releases are ignored.
+
+    Attributes:
+        release: version of Sottovoce that the device runs.
+        epoch: epoch of the fleet task in progress; 0 for none.
+        health: health of the device, in one word.
+        task: digest of the device's task, in hexadecimal digits.
+    """
+
+    release: _Word
+    epoch: Annotated[int, Meta(ge=0, le=2**53)]
+    health: _Word
+    task: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class RollCall:
+    """One device's side of the roll call: answers it, and collects other devices' answers.
+
+    Args:
+        host: the agent's surroundings.
+        messenger: connection to other devices.
+        tasks: this device's task, and its fleet's tasks.
+    """
+
+    def __init__(self, host: Host, messenger: Messenger, tasks: Tasks) -> None:
+        self._host, self._messenger, self._tasks = host, messenger, tasks
+
+    def own_condition(self) -> Condition:
+        """Return this device's condition."""
+        task, epoch = self._tasks.own_task, self._tasks.fleet_tasks.epoch
+        return Condition(sottovoce.__version__, epoch, self._health(), task.digest.hex())
+
+    def answer(self) -> bytes:
+        """Return this device's report, encoded for a device of the fleet that asks for it."""
+        raw = json.encode(self.own_condition())
+        self._messenger.counters.wire_bytes += len(raw)
+        return raw
+
+    async def collect_conditions(self, nodes: Iterable[str]) -> dict[str, Condition]:
+        """Return, by node id, the conditions of the devices that answer within a few seconds."""
+        conditions: dict[str, Condition] = {}
+        semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
+
+        async def ask(peer: Peer) -> None:
+            async with semaphore, asyncio.timeout(_EACH_SECONDS):
+                conditions[peer.id] = await self._ask_peer(peer)
+
+        peers = [peer for node in nodes if (peer := self._host.find_known(node)) is not None]
+        requests = [asyncio.ensure_future(ask(peer)) for peer in peers]
+        if requests:
+            self._messenger.waits.begin(_WAIT, "the fleet's devices to answer a roll call", _TOTAL_SECONDS)
+            _, late = await asyncio.wait(requests, timeout=_TOTAL_SECONDS)
+            for request in late:
+                request.cancel()
+            outcomes = await asyncio.gather(*requests, return_exceptions=True)
+            self._messenger.waits.end(_WAIT)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException) and not isinstance(outcome, _NO_ANSWER_ERRORS):
+                    raise outcome
+        return conditions
+
+    async def _ask_peer(self, peer: Peer) -> Condition:
+        messenger = self._messenger
+        raw = messenger.seal(peer.id, ROLL_CALL, b"")
+        messenger.counters.wire_bytes += len(raw)
+        return _decode(await messenger.transport.deliver(peer, raw, min(messenger.timeout, _EACH_SECONDS)))
+
+    def _health(self) -> Health:
+        links = self._host.links.values()
+        if links and all(link.failures for link in links):
+            return "apart"
+        return "behind" if self._tasks.fleet_tasks.is_behind else "well"
+
+
+_NO_ANSWER_ERRORS = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)
+
+
+def _decode(raw: bytes) -> Condition:
+    """Decode an answer; raise MessageRefused if it is malformed."""
+    try:
+        if len(raw) > _MAX_ANSWER_BYTES:
+            raise ValidationError(f"{len(raw)} bytes")
+        return json.decode(raw, type=Condition)
+    except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
+        raise MessageRefused("malformed", f"malformed answer to the roll call: {error}") from error

@@ -1,12 +1,22 @@
-"""The separate vault's process, built from the agent's configuration file, which the agent cannot change."""
+"""The separate vault's process, built from the agent's configuration file, which the agent cannot change.
+
+Irrevocable confinement of a separate vault process: its memory is hidden, and it cannot use the network.
+
+Only root can access the process's memory (prctl(2), PR_SET_DUMPABLE): other processes of the same user cannot trace the
+process or read its /proc/PID/mem, and no core file is written. A system-call filter (seccomp(2)) makes the creation of
+any socket other than a Unix socket fail.
+"""
 
 import contextlib
+import ctypes
+import errno
 import logging
 import os
 import pwd
 import signal
 import socket
 import stat
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +27,18 @@ from sottovoce.algorithms.family import required_budget, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
-from sottovoce.node.confinement import forbid_network, hide_memory
-from sottovoce.node.faults import STUCK_SECONDS, FaultBackoff, classify_fault, unrecoverable_disk_error
+from sottovoce.node.faults import (
+    ALIVE,
+    READY,
+    STOPPING,
+    STUCK_SECONDS,
+    FaultBackoff,
+    classify_fault,
+    notify_manager,
+    ping_interval,
+    unrecoverable_disk_error,
+)
 from sottovoce.node.local_vault import LEDGER, make_no_task_check, make_vault
-from sottovoce.node.notify import ALIVE, READY, STOPPING, notify_manager, ping_interval
 from sottovoce.node.own_task import build_task, declared_ranges
 from sottovoce.plugins import plugin_errors
 from sottovoce.privacy.rpc.server import ServedVault, VaultServer, listening_socket
@@ -33,6 +51,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MAX_PAUSE_SECONDS = 30.0  # a transient fault while the vault serves is reported to its caller instead
 _RECOVERED_AFTER_SECONDS = 60.0  # run time after which the previous fault counts as resolved
+_SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 4, 22, 38
+_FILTER = 2
+_LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data, little-endian
+_ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
+_UNIX, _IO_URING, _X32 = 1, 425, 0x40000000
+_MACHINES = {  # audit architecture, number of socket(2)
+    "x86_64": (0xC000003E, 41),
+    "aarch64": (0xC00000B7, 198),
+    "armv7l": (0x40000028, 281),
+    "riscv64": (0xC00000F3, 198),
+}
 
 
 def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
@@ -90,22 +120,19 @@ def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(_stop_signal_socket())
         if user != os.getuid():
-            _check_writers(file, user)
-            _check_writers(ledger_file, user)
-            if config.vault.policy is not None:
-                _check_writers(config.vault.policy, user)
-            if (records := parse(config.data.source).path) is not None:
-                _check_readers(records, user)
+            _check_access(config, file, ledger_file, user)
         owner = _read_ledger_owner(ledger_file)
         ledger = Ledger.open(ledger_file, owner, required_budget(config))
         stack.callback(ledger.close)
-        own_config, mandate, closing_reason = config, ledger.mandate, make_no_task_check(config)
+        own_config, mandate, closing_reason = config, ledger.mandate, make_no_task_check(config.vault)
         if mandate is not None:
             # Imported late to save memory in a vault without tasks.
             from sottovoce.node.task_activator import active_configuration, make_closed_reason
 
             config = active_configuration(own_config, ledger)
-            closing_reason = make_closed_reason(own_config, ledger, directory, time.time)
+            closing_reason = make_closed_reason(
+                config.vault, ledger, directory, time.time, algorithm=config.learner.name, cell=config.cell
+            )
         try_graph(config)
         family = build_family(config)
         verify_member = None
@@ -124,8 +151,8 @@ def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode
             owner,
             ledger.own_budget,
             user,
-            family.model.size,
-            declared_ranges(config),
+            2 * family.model.size,  # a point is a model and at most as many further numbers
+            declared_ranges(config.data),
             b"" if mandate is None else mandate.document,
             lambda document: _activate_task(own_config, ledger, directory, document),
         )
@@ -154,6 +181,22 @@ def _load_authority(directory: Path) -> "Authority":
     if not (directory / FLEET_CERTIFICATE).exists():
         raise TaskRefused("the vault does not have a fleet certificate; copy the fleet's ca.pem into vault.directory")
     return fleet_authority(directory)
+
+
+def _check_access(config: AgentConfig, file: Path, ledger_file: Path, user: int) -> None:
+    """Check that the agent's user can neither read the records nor change what the vault relies on."""
+    try:
+        _check_writers(file, user)
+        _check_writers(ledger_file, user)
+        if config.vault.policy is not None:
+            _check_writers(config.vault.policy, user)
+        if (records := parse(config.data.source).path) is not None:
+            _check_readers(records, user)
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename}: the vault cannot check who may access this path ({error.strerror}); make the vault's "
+            "user the owner of its directory, and mount its disk"
+        ) from error
 
 
 def _check_readers(path: Path, user: int) -> None:
@@ -219,3 +262,55 @@ def _stop_signal_socket() -> Iterator[socket.socket]:
             yield receiver
         finally:
             signal.set_wakeup_fd(-1)
+
+
+def hide_memory() -> None:
+    """Hide this process's memory from everyone except root.
+
+    Raises:
+        ConfigError: if the kernel refuses.
+    """
+    _prctl(_SET_DUMPABLE, 0)
+
+
+def forbid_network() -> bool:
+    """Prevent this process and its children from opening sockets other than Unix sockets.
+
+    Returns:
+        Whether the filter is installed: False on an architecture whose system-call numbers are not in the table.
+
+    Raises:
+        ConfigError: if the kernel refuses.
+    """
+    machine = _MACHINES.get(os.uname().machine)
+    if machine is None:
+        return False
+    architecture, socket = machine
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_IF_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),  # system-call numbers differ between architectures
+        (_LOAD, 0, 0, _NUMBER),
+        (_IF_AT_LEAST, 5, 0, _X32),
+        (_IF_EQUAL, 4, 0, _IO_URING),  # io_uring opens sockets without socket(2)
+        (_IF_EQUAL, 0, 2, socket),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_IF_EQUAL, 0, 1, _UNIX),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _DENY),
+    ]
+    instructions = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
+    header = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(instructions)))
+    _prctl(_SET_NO_NEW_PRIVILEGES, 1)
+    _prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(header))
+    return True
+
+
+def _prctl(option: int, value: int, pointer: int = 0) -> None:
+    process = ctypes.CDLL(None, use_errno=True)
+    if process.prctl(option, *map(ctypes.c_ulong, (value, pointer, 0, 0))):
+        reason = os.strerror(ctypes.get_errno())
+        raise ConfigError(
+            f"vault: the kernel does not allow the vault's process to confine itself (prctl {option}: {reason}): "
+            "run the vault on a Linux kernel that supports and permits seccomp filters"
+        )

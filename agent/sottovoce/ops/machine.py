@@ -1,5 +1,9 @@
-"""Operating-system measurements of this process, whose memory use depends on the loaded records."""
+"""The operating system's measurements of this process, and memory that the process returns to it.
 
+Memory use depends on the loaded records.
+"""
+
+import ctypes
 import os
 import resource
 import time
@@ -10,6 +14,7 @@ _PAGE_BYTES = resource.getpagesize()
 _BLOCK_BYTES = 512  # unit of getrusage(2) on every file system
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
+_ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,17 @@ def memory_limit_bytes(proc: Path = _PROC, groups: Path = _CGROUPS) -> int | Non
         if limit.isdecimal():  # "max" means no limit
             limits.append(int(limit))
     return min(limits)
+
+
+def use_single_arena() -> None:
+    """Make all threads share one heap from now on, because this program's threads rarely allocate concurrently."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # glibc only
+        library.mallopt(_ARENA_MAX, 1)
+
+
+def release_free_memory() -> None:
+    """Return memory that was freed during startup to the operating system."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):  # glibc only
+        library.malloc_trim(0)

@@ -20,7 +20,7 @@ Values = Mapping[str, float | Mapping[str, float] | None]
 """Values by metric name; a mapping from label to value for a labelled metric, and None if there is no value now."""
 
 OTHER = "other"
-_MAX_LABELS = 40
+_MAX_LABELS = 96  # as many as a day's profile has quarters of an hour
 _LABEL = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
 
 
@@ -40,6 +40,11 @@ class Entry:
 
 
 CATALOGUE: Mapping[str, Entry] = {
+    "sottovoce_result_members": Entry("gauge", "Homes in the newest result of the fleet's secure sums."),
+    "sottovoce_result_signatures": Entry("gauge", "Members that have signed that result, as far as this device knows."),
+    "sottovoce_result_signatures_required": Entry("gauge", "Signatures that prove that result."),
+    "sottovoce_result_noise_deviation": Entry("gauge", "Standard deviation of the noise in each number of that mean."),
+    "sottovoce_result_value": Entry("gauge", "A value of that mean, of at most 96.", "position"),
     "sottovoce_build_info": Entry("gauge", "1 for the running version.", "version"),
     "sottovoce_fault": Entry("gauge", "1 for the fault that prevents the agent from working.", "kind"),
     "sottovoce_needs_a_person": Entry("gauge", "1 while that fault needs a person, else 0."),
@@ -105,6 +110,9 @@ CATALOGUE: Mapping[str, Entry] = {
     "sottovoce_event_loop_tasks": Entry("gauge", "Tasks in the event loop."),
     "sottovoce_written_today_bytes": Entry("gauge", "Bytes written to disks today by this process."),
     "sottovoce_written_today_limit_bytes": Entry("gauge", "agent.bytes_per_day."),
+    "sottovoce_resting_until_timestamp_seconds": Entry(
+        "gauge", "End of the device's rest after its write quota is used up; 0 if it is not resting."
+    ),
     "sottovoce_process_resident_memory_bytes": Entry("gauge", "Resident memory of the process."),
     "sottovoce_process_memory_limit_bytes": Entry("gauge", "Memory limit of the process."),
     "sottovoce_process_cpu_seconds_total": Entry("counter", "Processor time used."),

@@ -1,6 +1,6 @@
 """Plug-ins from other packages, found through entry points, loaded on demand, and named in the errors they cause."""
 
-from sottovoce.plugins.attribution import find_plugin_error, loaded_plugins, plugin_errors
+from sottovoce.plugins.attribution import find_author, find_plugin_error, loaded_plugins, plugin_errors
 from sottovoce.plugins.discovery import (
     DATA_KIND,
     KINDS,
@@ -23,6 +23,7 @@ __all__ = [
     "TRANSPORT",
     "Plugin",
     "find",
+    "find_author",
     "find_plugin_error",
     "installed_plugins",
     "load",

@@ -31,6 +31,12 @@ def loaded_plugins() -> tuple[Plugin, ...]:
     return tuple(_loaded)
 
 
+def find_author(kind: type) -> Plugin | None:
+    """Return the plug-in whose code defines a class; None if no plug-in in use does."""
+    root = kind.__module__.partition(".")[0]
+    return next((plugin for plugin in _loaded if plugin.root == root), None)
+
+
 def find_plugin_error(error: BaseException, suspect: Plugin | None = None) -> PluginError | None:
     """Return the error of the plug-in whose code raised an exception; None if the exception is not a plug-in's defect.
 

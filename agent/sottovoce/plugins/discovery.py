@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import PluginError
+from sottovoce.plugins.workstation import PAPERS
 
 LEARNER, TRANSPORT, MECHANISM = "learner", "transport", "mechanism"
 DATA_KIND, METER_SOURCE = "data kind", "meter source"
@@ -83,10 +84,11 @@ def find(kind: str, name: str, reserved: Container[str]) -> Plugin | None:
 def _any_plugin_installed(path: tuple[str, ...]) -> bool:
     """Return whether any installed package declares one of our groups.
 
-    This uses 2 MiB less memory than reading all packages and versions.
+    This uses 2 MiB less memory than reading all packages and versions. Our own package of papers does not count; the
+    registry of learners finds what it provides.
     """
     files = (file for folder in path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
-    return any(_GROUP_PREFIX in _read_bytes(file) for file in files)
+    return any(_GROUP_PREFIX in _read_bytes(file) for file in files if not file.parent.name.startswith(f"{PAPERS}-"))
 
 
 def _read_bytes(file: Path) -> bytes:
@@ -118,8 +120,8 @@ def _entry_points(group: str) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
             requires = tuple(distribution.requires or ())
         except Exception:  # noqa: BLE001, S112 - corrupt metadata must not end commands that do not need the package
             continue
-        if name in names:
-            continue  # shadowed by a package that is earlier on the path
+        if name in names or name == PAPERS.replace("_", "-"):
+            continue  # the former is shadowed by a package that is earlier on the path
         names.add(name)
         for point in points:
             if point.group == group:

@@ -15,13 +15,14 @@ from sottovoce.data import load as load_data
 from sottovoce.data.feed import MeterSource
 from sottovoce.data.spec import KINDS, DataKind, parse, unproved_reason
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Fleet, Identity, Trust, create_fleet, enrol
+from sottovoce.fleet import Identity, Trust
 from sottovoce.fleet.identity import TLS_CERTIFICATE, TLS_KEY
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive, Transport
 from sottovoce.net.transports.plugin import TransportContext, TransportPlugin
 from sottovoce.plugins import DATA_KIND, find, load
 from sottovoce.privacy.perturbation import Moments, RecordMechanismPlugin
 from sottovoce.privacy.perturbation.scheme import label_signs
+from sottovoce.testing.authority import TemporaryFleet
 
 _T = TypeVar("_T")
 _BATCHES = 40
@@ -133,7 +134,7 @@ async def check_transport(
 
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        fleet, other_fleet = create_fleet(root / "fleet", "fleet"), create_fleet(root / "other", "other")
+        fleet, other_fleet = TemporaryFleet("fleet"), TemporaryFleet("other")
         places = {"a": fleet, "b": fleet, "stranger": other_fleet, "down": fleet}
         tables = {name: settings(name) for name in places}
         ends = {name: _end(plugin, owner, root / name, tables[name]) for name, owner in places.items()}
@@ -233,9 +234,9 @@ def _words(seed: int) -> Callable[[int], NDArray[np.uint64]]:
 
 
 def _end(
-    plugin: TransportPlugin, fleet: Fleet, directory: Path, settings: Mapping[str, Any]
+    plugin: TransportPlugin, fleet: TemporaryFleet, directory: Path, settings: Mapping[str, Any]
 ) -> tuple[Identity, Transport]:
-    identity = enrol(fleet, directory)
+    identity = fleet.enrol(directory)
     files = directory / TLS_CERTIFICATE, directory / TLS_KEY
     return identity, plugin.make(TransportContext(Trust(identity), settings, *files, 1.0))
 

@@ -5,20 +5,20 @@ import math
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.assembly import build_family
-from sottovoce.algorithms.family import prepare_records, required_budget
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.data import Records
-from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Identity, create_fleet, enrol
+from sottovoce.data import Records, prepare_records
+from sottovoce.errors import InternalError, MessageRefused
+from sottovoce.fleet import Identity
 from sottovoce.learning.learners import (
     Ask,
     Delivered,
@@ -40,7 +40,9 @@ from sottovoce.net.wire import encode
 from sottovoce.node.provenance import FleetProvenance
 from sottovoce.privacy.api import Answer, Query, Refused
 from sottovoce.privacy.terms import build
+from sottovoce.privacy.terms.rows import OutsideTerms, RowSumTerms
 from sottovoce.privacy.vault import Ledger, OperatingSystemNoise
+from sottovoce.testing.authority import TemporaryFleet
 from sottovoce.testing.parts import describe, require
 
 _DEVICES = 3
@@ -57,7 +59,9 @@ def check_learner(name: str, *, settings: Mapping[str, Any] | None = None, cycle
     The third device's vault refuses every query, one message is returned to its sender, and every device restarts
     halfway. Devices exchange encoded messages, and damaged copies of them. The following must hold: methods return what
     `Learner` states and never modify a state in place; the same event leads to the same result; states, messages and
-    progress survive encoding; models and messages are finite; a damaged message is refused and raises nothing else.
+    progress survive encoding; models and messages are finite; a damaged message is refused and raises nothing else; a
+    message whose arrays have another shape changes no state; the vault's terms have every quantity that is asked for;
+    the row function of `RowSumTerms` returns finite rows of their length for made-up records, always the same ones.
 
     Args:
         name: the learner's name; its package must be installed.
@@ -73,8 +77,8 @@ def check_learner(name: str, *, settings: Mapping[str, Any] | None = None, cycle
     algorithm = ALGORITHMS[name]
     require(algorithm.secure_sums != "always", "secure sums need a roster: simulate the learner instead")
     with tempfile.TemporaryDirectory() as directory:
-        fleet = create_fleet(Path(directory) / "authority", "testing")
-        identities = [enrol(fleet, Path(directory) / f"device-{i}") for i in range(_DEVICES)]
+        fleet = TemporaryFleet("testing")
+        identities = [fleet.enrol(Path(directory) / f"device-{i}") for i in range(_DEVICES)]
         configs = [_config(name, identities, i, settings or {}) for i in range(_DEVICES)]
         relation = configs[0].neighbouring
         require(relation in ("add-remove", "replace-one"), f"the neighbouring relation is {relation!r}")
@@ -96,8 +100,10 @@ class _Device:
         if not isinstance(created, tuple) or len(created) != 2:
             raise AssertionError(f"the parts' learner() returned {describe(created)}, not a learner and its codec")
         self.learner, self.codec = created
+        self._records = prepare_records(_records(config, number), config.data.transform, None)
+        self._terms = family.terms.terms if isinstance(family.terms, OutsideTerms) else family.terms
         self.vault = build(
-            records=prepare_records(_records(config, number), config.data.transform, None),
+            records=self._records,
             kernel=family.kernel,
             terms=family.terms,
             ledger=Ledger.in_memory(identity.node_id, required_budget(config)),
@@ -140,15 +146,53 @@ class _Device:
         """Return the vault's answer, or a permanent refusal if this device's budget is spent."""
         self.queries += 1
         require(self.queries <= _MAX_QUERIES, f"the learner sends more than {_MAX_QUERIES} queries in a cycle")
-        return Refused(query.id, "budget", "the privacy budget is spent") if self.refuses else self.vault.answer(query)
+        if self.refuses:
+            return Refused(query.id, "budget", "the privacy budget is spent")
+        answer = self.vault.answer(query)
+        if isinstance(answer, Refused):
+            require(answer.reason != "query", f"the vault refused a query for {query.kind!r}: {answer.explanation}")
+        elif isinstance(self._terms, RowSumTerms):
+            self._check_rows(self._terms, query)
+        return answer
+
+    def _check_rows(self, terms: RowSumTerms, query: Query) -> None:
+        """Check the rows of the made-up records, because the vault counts those that do not fit as 0, in silence."""
+        rows = [self._row(terms, query, i) for i in range(len(self._records))]
+        for i in reversed(range(len(rows))):
+            require(
+                np.array_equal(rows[i], self._row(terms, query, i)),
+                "row() returned different rows for the same record: it must keep nothing between two calls, or a "
+                "record changes the rows of others",
+            )
+
+    def _row(self, terms: RowSumTerms, query: Query, index: int) -> NDArray[Any]:
+        features, label = self._records.features[index].copy(), int(self._records.labels[index])
+        try:
+            row: NDArray[Any] = np.asarray(terms.row(query.point.copy(), features, label))
+        except Exception as error:
+            raise AssertionError(
+                f"row() raised {type(error).__name__} for a made-up record with features float64[{len(features)}]: "
+                f"{error}"
+            ) from error
+        require(
+            row.dtype.kind in "biuf" and row.shape == (terms.size,) and bool(np.isfinite(row).all()),
+            f"row() returned {describe(row)} for a made-up record, not finite float64[{terms.size}], the size of "
+            "the terms; the vault would count the record as 0, and release noise alone",
+        )
+        return row
 
     def _check_state(self, state: Any) -> bytes:
         encoded: object = self.codec.encode(state)
         if not isinstance(encoded, bytes):
             raise AssertionError(f"the codec's encode() returned {describe(encoded)}, not bytes")
-        require(
-            self.codec.encode(self.codec.decode(encoded)) == encoded, "a decoded state differs from the encoded one"
-        )
+        try:
+            decoded = self.codec.decode(encoded)
+        except ValueError as error:
+            raise AssertionError(
+                f"a device that restarts cannot restore its state: {error}. Give each array of the state its final "
+                "shape in initial_state()"
+            ) from error
+        require(self.codec.encode(decoded) == encoded, "a decoded state differs from the encoded one")
         progress: object = self.learner.progress(state)
         if not isinstance(progress, Progress):
             raise AssertionError(f"progress() returned {describe(progress)}, not Progress")
@@ -246,6 +290,10 @@ class _Play:
 
     def _deliver(self, sender: _Device, recipient: str, message: Message) -> Event:
         """Deliver a message as its recipient decodes it; return the event for the sender."""
+        require(
+            payload_codec(message.kind) is not None,
+            f"the learner sends {message.kind}, which has no codec: add it to payloads of your Algorithm",
+        )
         kind, payload = encode(message)
         decoded = _decode(kind, payload)
         require(encode(decoded) == (kind, payload), f"a decoded {kind} message differs from the encoded one")
@@ -254,6 +302,7 @@ class _Play:
             return Returned(recipient, message)
         device = self._devices[recipient]
         self._check_damaged(device, sender, kind, payload)
+        self._check_shapes(device, sender, decoded)
         try:
             effects = device.step("on", Received(sender.id, decoded), self._now)
         except MessageRefused:
@@ -276,6 +325,26 @@ class _Play:
                 raise AssertionError(f"a damaged {kind} message raised {type(error).__name__}: {error}") from error
             require(isinstance(result, tuple) and len(result) == 2, "on() returned no state and list of effects")
 
+    def _check_shapes(self, device: _Device, sender: _Device, message: Message) -> None:
+        """Check that a well-formed message whose arrays have another shape is refused, or changes no state."""
+        before = device.codec.encode(device.state)
+        for name, wrong in _misshapen_copies(message):
+            try:
+                decoded = _decode(*encode(wrong))
+                state, _ = device.learner.on(device.state, Received(sender.id, decoded), self._now)
+            except (DecodeError, InternalError, MessageRefused):
+                continue  # refused here, or by the sender's own encoder
+            except Exception as error:
+                raise AssertionError(
+                    f"a {message.kind} message with {name} of the wrong shape raised {type(error).__name__}: {error}; "
+                    "check the shape, and raise MessageRefused"
+                ) from error
+            require(
+                device.codec.encode(state) == before,
+                f"a {message.kind} message with {name} of the wrong shape was accepted: check the shape, and raise "
+                "MessageRefused",
+            )
+
 
 def _decode(kind: str, payload: bytes) -> Message:
     codec = payload_codec(kind)
@@ -295,6 +364,17 @@ def _damaged_copies(payload: bytes, seed: int) -> Iterable[bytes]:
         for _ in range(min(4, len(changed))):
             changed[int(generator.integers(len(changed)))] = int(generator.integers(256))
         yield bytes(changed)
+
+
+def _misshapen_copies(message: Any) -> Iterable[tuple[str, Any]]:
+    """Yield, for each array of a message, its field's name and a copy in which its last axis is longer by one."""
+    if not is_dataclass(message):
+        return
+    for field in fields(message):
+        values: object = getattr(message, field.name)
+        if isinstance(values, np.ndarray) and values.size:
+            longer = np.concatenate([values, values[..., :1]], axis=-1)
+            yield field.name, replace(cast(Any, message), **{field.name: longer})
 
 
 def _config(name: str, identities: list[Identity], index: int, settings: Mapping[str, Any]) -> AgentConfig:

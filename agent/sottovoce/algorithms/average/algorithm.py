@@ -34,8 +34,9 @@ ALGORITHMS = by_name(
         predicts=False,
         loads=True,
         secure_sums="optional",
+        sums_are_results=True,
         one_member="shifts the mean; with secure sums it blocks at most one round and is identified",
-        payloads={"push-sum-share/1": _wire, "secure-sum/2": _cells},
+        payloads={"push-sum-share/1": _wire, "secure-sum/4": _cells},
         audit={"data.features": 8, "data.classes": 2},
     )
 )

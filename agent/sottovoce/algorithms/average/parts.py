@@ -6,12 +6,15 @@ from sottovoce.algorithms.average.settings import AverageSettings
 from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, required_budget, settings_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
+from sottovoce.data.products import Products, make_products
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.profile import Mean, Profile
 from sottovoce.privacy.terms.means import MeanTerms
 
 if TYPE_CHECKING:
     from sottovoce.learning.learners import Provenance
+
+_HALF_HOURS, _LEAST_DAYS = 48, 365
 
 
 def build_parts(config: AgentConfig) -> Family:
@@ -21,8 +24,9 @@ def build_parts(config: AgentConfig) -> Family:
     ½‖z - v‖² at 0 is -v, so one step of size 1 against it adds v to the mass.
     """
     learner, data = settings_of(config, AverageSettings), config.data
-    model = Mean(width(data.transform, data.features))
-    profile = _profile(learner, model.size)
+    features = width(data.transform, data.features)
+    profile = _products(config, learner) if learner.products else _profile(learner, features)
+    model = Mean(profile.size if isinstance(profile, Products) else features)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.push_sum.codec import PushSumCodec
@@ -49,6 +53,25 @@ def build_parts(config: AgentConfig) -> Family:
     if config.cell is not None:
         return _build_secure_sum_parts(config, learner, model, terms)
     return Family(model, None, terms, make_learner, facts=_facts(config, terms))
+
+
+def _products(config: AgentConfig, learner: AverageSettings) -> Products:
+    """Return the products that a home contributes to.
+
+    Raises:
+        ConfigError: if the rows are not days of half-hourly loads, or the declared days are less than a year.
+    """
+    data = config.data
+    if (data.features, data.transform) != (_HALF_HOURS, "none"):
+        raise ConfigError(
+            f"learner.products: products need days of {_HALF_HOURS} half-hourly loads; set data.features to "
+            f'{_HALF_HOURS} and data.transform to "none"'
+        )
+    if data.windows is None or data.windows[1] - data.windows[0] + 1 < _LEAST_DAYS:
+        raise ConfigError(
+            f"data.windows: products describe a year: declare the first and the last of at least {_LEAST_DAYS} days"
+        )
+    return make_products(learner.products, learner.shares, learner.flags, learner.public, learner.fleet_size)
 
 
 def _profile(learner: AverageSettings, size: int) -> Profile:
@@ -87,7 +110,9 @@ def _build_secure_sum_parts(config: AgentConfig, learner: AverageSettings, model
         cells = Cells(
             learner.name,
             owner=owner,
-            consumer=MeanConsumer(terms.profile, mechanism.step, mechanism.width),
+            consumer=MeanConsumer(
+                terms.profile, mechanism.step, mechanism.width, mechanism.largest_value, mechanism.share
+            ),
             period=learner.period,
             cell=mechanism.cell,
             provenance=provenance,

@@ -12,6 +12,12 @@ def _parts(config: Any, public: Any) -> Any:
     return build_parts(config)
 
 
+def _centre(config: Any) -> str:
+    from sottovoce.algorithms.group_sgd.centring import record_sum
+
+    return "none" if record_sum(config) is None else "private"
+
+
 def _cells() -> Any:
     from sottovoce.algorithms.cell import codec
 
@@ -26,7 +32,8 @@ ALGORITHMS = by_name(
         topology="full",
         secure_sums="always",
         one_member="shifts the sum by its own part; it blocks at most one round and is identified",
-        payloads={"secure-sum/2": _cells},
+        payloads={"secure-sum/4": _cells},
+        resolved={"centre": _centre},
         audit={"learner.steps": 3},
     )
 )

@@ -14,6 +14,7 @@ from sottovoce.algorithms.family import (
     required_budget,
     settings_of,
 )
+from sottovoce.algorithms.group_sgd.centring import describe_centre, record_sum
 from sottovoce.algorithms.group_sgd.settings import GroupSgdSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
@@ -38,14 +39,20 @@ def build_parts(config: AgentConfig) -> Family:
     """Return the parts of `group-sgd`."""
     learner, cell = settings_of(config, GroupSgdSettings), _cell(config)
     kernel, expected_records = build_kernel(config), config.data.expected_records
+    records = record_sum(config)
     terms = CellGradientTerms(
-        learner.name, learner.steps, learner.clip, cell, math.ceil(_MAX_RECORDS_FACTOR * expected_records)
+        learner.name,
+        learner.steps + (0 if records is None else 1),
+        learner.clip,
+        cell,
+        math.ceil(_MAX_RECORDS_FACTOR * expected_records),
+        records,
     )
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.cell.codec import CellCodec
         from sottovoce.algorithms.cell.public.machine import Cells
-        from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer
+        from sottovoce.algorithms.cell.public.sum_consumer import CellMean, DescentConsumer
         from sottovoce.algorithms.steps.public.descent import Schedule
 
         schedule = Schedule(
@@ -61,13 +68,30 @@ def build_parts(config: AgentConfig) -> Family:
         mechanism = terms.mechanism(
             kernel, required_budget(config), by_kernel=kernel_clips_and_sums(kernel, required_budget(config), None)
         )
-        consumer = DescentConsumer(schedule, kernel.initial(INITIAL_SEED), mechanism.step, mechanism.width)
+        mean = None
+        if records is not None:
+            mean = CellMean(
+                columns=records.columns,
+                bias=records.bias,
+                length=records.clip / learner.clip,
+                noise=lambda members: mechanism.share(members) * math.sqrt(members) * mechanism.step,
+            )
+        consumer = DescentConsumer(
+            schedule, kernel.initial(INITIAL_SEED), mechanism.step, mechanism.width, mechanism.largest_value, mean
+        )
         cells = Cells(
             learner.name, owner=owner, consumer=consumer, period=learner.period, cell=cell, provenance=provenance
         )
         return cells, CellCodec(cells)
 
-    return Family(kernel, kernel, terms, make_learner, first_step=lambda: _first_step(config, kernel.size))
+    return Family(
+        kernel,
+        kernel,
+        terms,
+        make_learner,
+        first_step=lambda: _first_step(config, kernel.size),
+        centre=lambda: describe_centre(config),
+    )
 
 
 def _cell(config: AgentConfig) -> Cell:

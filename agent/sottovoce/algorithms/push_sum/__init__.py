@@ -1,1 +1,1 @@
-"""Push-sum SGD, including the learners of AdaD²P."""
+"""Push-sum SGD: push-sum, and ClipD²P, which adds noise to it."""

@@ -1,13 +1,8 @@
-"""Registry entries for push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
+"""Registry entries for push-sum SGD: push-sum and clipd2p."""
 
 from typing import Any, Literal
 
-from sottovoce.algorithms.push_sum.settings import (
-    AdaD2pSettings,
-    ClipD2pSettings,
-    ConstD2pSettings,
-    PushSumSettings,
-)
+from sottovoce.algorithms.push_sum.settings import ClipD2pSettings, PushSumSettings
 from sottovoce.learning.registry import Algorithm, Relation, by_name
 
 
@@ -23,7 +18,14 @@ def _steps(config: Any) -> int:
     return step_count(config)
 
 
-def _wire() -> Any:
+def _centre(config: Any) -> str:
+    from sottovoce.algorithms.push_sum.centring import record_sum
+
+    return "none" if record_sum(config) is None else "private"
+
+
+def share_codec() -> Any:
+    """Return the codec of push-sum shares."""
     from sottovoce.algorithms.push_sum import codec
 
     return codec
@@ -51,39 +53,50 @@ def _relation(settings: PushSumSettings) -> Relation:
     return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the record count
 
 
+_AUDIT = {"data.features": 256, "data.classes": 2}
+
+
 def _push_sum_algorithm(**attributes: Any) -> Algorithm:
     return Algorithm(
         parts=_parts,
         relation=_relation,
         steps=_steps,
         regression=True,
-        one_member="changes only its own part with contributions, the default; ruins every model with any other mixing",
+        one_member="costs up to 12 points with contributions, the default; ruins every model with any other mixing",
         payloads={
-            "push-sum-share/1": _wire,
+            "push-sum-share/1": share_codec,
             "pairwise-proposal/1": _proposals,
             "pairwise-move/1": _moves,
             "contributions/1": _contributions,
         },
-        audit={"data.features": 256, "data.classes": 2},
         **attributes,
     )
 
 
-def _noisy_algorithm(settings: type[ClipD2pSettings], paper_status: Literal["as-published", "refuted"]) -> Algorithm:
+def noisy_sums_algorithm(
+    settings: type[ClipD2pSettings], paper_status: Literal["as-published", "refuted"]
+) -> Algorithm:
+    """Return an algorithm that steps along noisy sums of clipped gradients and mixes models like clipd2p.
+
+    Args:
+        settings: the algorithm's settings, tagged with its name.
+        paper_status: verdict on the paper's variant.
+    """
     return _push_sum_algorithm(
         settings=settings,
         releases="shares of a model, each after a step along a noisy sum of clipped gradients",
         paper_status=paper_status,
+        resolved={"centre": _centre},
+        audit=_AUDIT,
     )
 
 
 ALGORITHMS = by_name(
-    _noisy_algorithm(ClipD2pSettings, "as-published"),
+    noisy_sums_algorithm(ClipD2pSettings, "as-published"),
     _push_sum_algorithm(
         settings=PushSumSettings,
         releases="shares of a model, each after a step along the exact sum of gradients",
         noiseless=True,
+        audit=_AUDIT,
     ),
-    _noisy_algorithm(AdaD2pSettings, "refuted"),
-    _noisy_algorithm(ConstD2pSettings, "refuted"),
 )

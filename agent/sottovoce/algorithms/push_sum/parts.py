@@ -1,7 +1,9 @@
-"""Parts of push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
+"""Parts of push-sum SGD: push-sum, clipd2p, and learners that differ from clipd2p in their thresholds."""
 
 import math
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sottovoce.algorithms.family import (
     NOISE_DISTANCE,
@@ -14,10 +16,10 @@ from sottovoce.algorithms.family import (
     build_kernel,
     noise_bounded_step,
     settings_of,
-    total_mu,
 )
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.published import published_terms
+from sottovoce.algorithms.push_sum.centring import describe_centre, gradient_mu, record_sum, sum_noise
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.signal import max_units, signal_and_noise
 from sottovoce.algorithms.push_sum.step_count import (
@@ -36,6 +38,8 @@ from sottovoce.privacy.terms import Terms
 from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
 
 if TYPE_CHECKING:
+    from sottovoce.algorithms.contributions.public.acceptance import StepBound
+    from sottovoce.algorithms.contributions.public.shared_mean import SharedMean
     from sottovoce.algorithms.steps.public.descent import Damping, Schedule
     from sottovoce.learning.learners import Provenance
 
@@ -43,6 +47,8 @@ INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""
 
 _USUAL_CONTRIBUTORS = 64
+_FEED_CONTRIBUTORS = 1024
+"""With a live feed, a device signs one contribution a day and its model is small, so whole streets fit."""
 _MAX_STORED_NUMBERS = 2**22
 """Maximum total size of all contributions: 32 MiB, and five times that while their mean is computed."""
 
@@ -54,34 +60,45 @@ _REGRESSION_STEP_SIZE, _REGRESSION_NOISE_DISTANCE = 4.0, 1.5  # docs/decisions/0
 _DEVICE_STEP_SIZE = 0.08  # step size per expected record, if the privacy unit is the device
 _DAYS_PER_YEAR = 365
 _EXACT_SHARE_BITS = 40  # the papers do not round
-_NOISE_TO_ROUNDING_RATIO = 16
-"""A step's noise, as a multiple of the rounding step; it halves the bytes of a message, which pays for sending to two
-peers per cycle (decision 44)."""
+_NOISE_TO_ROUNDING_RATIO = 4
+"""A step's noise, as a multiple of the rounding step. Only the sum of all steps is rounded: of the noise in 48 steps,
+rounding adds a hundredth of a percent to the variance. Each doubling costs a bit per value, of some five (decision
+44)."""
 _UNCLIPPED_GRAPH_STEP_SIZE = 0.1
 _UNCLIPPED_STEP_SIZES = {"ridge": 2.0, "mlp": 5.0}  # step sizes for models whose unclipped gradients are long
 
 
 def build_parts(config: AgentConfig) -> Family:
-    """Return the parts of a push-sum SGD learner: push-sum, clipd2p, constd2p or adad2p."""
+    """Return the parts of a push-sum SGD learner."""
     learner = settings_of(config, PushSumSettings)
     kernel = build_kernel(config)
-    _check_size(learner, kernel.size)
+    record_sum(config)  # refuses settings without a proof or a place for it
+    _check_size(config, kernel.size)
+    if learner.start and len(learner.start) != kernel.size:
+        raise ConfigError(
+            f"learner.start: {len(learner.start)} numbers are set, but this model has {kernel.size} parameters: set "
+            "one number per parameter, or remove this key"
+        )
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
-        schedule, initial = build_schedule(config, kernel.size), kernel.initial(INITIAL_SEED)
+        schedule = build_schedule(config, kernel.size)
+        initial = np.array(learner.start) if learner.start else kernel.initial(INITIAL_SEED)
         if learner.mixing == "contributions":
             from sottovoce.algorithms.contributions.codec import ContributionsCodec
             from sottovoce.algorithms.contributions.public.machine import Mixer
 
+            shared_mean = _shared_mean(config)
             mixer = Mixer(
                 schedule,
                 initial,
                 owner=owner,
                 provenance=provenance,
-                capacity=contributors(learner, kernel.size),
-                max_steps=max_steps(config),
+                capacity=contributors(config, kernel.size),
+                max_steps=max_steps(config) + (0 if shared_mean is None else 1),
                 dishonest=learner.dishonest,
-                reach=max_step_length(config, schedule),
+                bound=_step_bound(config, schedule),
+                shapes=tuple(kernel.shapes.values()),
+                shared_mean=shared_mean,
             )
             return mixer, ContributionsCodec(mixer)
         if learner.mixing == "pairwise":
@@ -102,40 +119,63 @@ def build_parts(config: AgentConfig) -> Family:
         return signal_and_noise(config, build_schedule(config, kernel.size), clip_norm(config))
 
     return Family(
-        kernel, kernel, terms, make_learner, signal=signal, first_step=lambda: first_step(config, kernel.size)
+        kernel,
+        kernel,
+        terms,
+        make_learner,
+        signal=signal,
+        first_step=lambda: first_step(config, kernel.size),
+        centre=lambda: describe_centre(config),
     )
 
 
-def _check_size(learner: PushSumSettings, size: int) -> None:
+def _check_size(config: AgentConfig, size: int) -> None:
     """Check that the model's answers fit into broker messages and its contributions into a small device's memory.
 
     Raises:
         ConfigError: if the model is too large for its mixing; the message states the limit.
     """
-    if learner.mixing == "pairwise" and size > MAX_NUMBERS:
+    mixing = settings_of(config, PushSumSettings).mixing
+    if mixing == "pairwise" and size > MAX_NUMBERS:
         raise ConfigError(
             f"learner.mixing: a model with {size} parameters is too large for pairwise averaging, because an answer "
             f'can contain at most {MAX_NUMBERS} values; set mixing = "push-sum"'
         )
-    if learner.mixing == "contributions":
-        contributors(learner, size)
+    if mixing == "contributions":
+        contributors(config, size)
 
 
-def contributors(learner: PushSumSettings, size: int) -> int:
+def max_contributors(config: AgentConfig, size: int) -> int:
+    """Return how many other devices' contributions fit into a device's memory, for a model with `size` parameters."""
+    return _MAX_STORED_NUMBERS // _stored_values(config, size) - 1
+
+
+def _stored_values(config: AgentConfig, size: int) -> int:
+    records = record_sum(config)
+    return size + (0 if records is None else records.columns)
+
+
+def contributors(config: AgentConfig, size: int) -> int:
     """Return how many other devices' contributions to store: as configured, or as many as are useful and fit.
+
+    Args:
+        config: the agent configuration, whose learner mixes contributions.
+        size: the number of the model's parameters; a contribution has as many values, and those of a sum of records.
 
     Raises:
         ConfigError: if the contributions do not fit into a small device's memory.
     """
-    maximum = _MAX_STORED_NUMBERS // size - 1
-    count = min(_USUAL_CONTRIBUTORS, max(2, maximum)) if learner.contributors is None else learner.contributors
+    learner, values = settings_of(config, PushSumSettings), _stored_values(config, size)
+    maximum = max_contributors(config, size)
+    usual = _FEED_CONTRIBUTORS if config.follows else _USUAL_CONTRIBUTORS
+    count = min(usual, max(2, maximum)) if learner.contributors is None else learner.contributors
     if count > maximum:
         remedy = (
             f"set at most {maximum}" if maximum >= 2 else 'the model is too large for them: set mixing = "push-sum"'
         )
         raise ConfigError(
-            f"learner.contributors: {count} contributions with {size} values each exceed the memory limit of a device, "
-            f"which is {_MAX_STORED_NUMBERS} values; {remedy}"
+            f"learner.contributors: {count} contributions with {values} values each exceed the memory limit of a "
+            f"device, which is {_MAX_STORED_NUMBERS} values; {remedy}"
         )
     return count
 
@@ -153,11 +193,41 @@ def max_step_length(config: AgentConfig, schedule: "Schedule") -> float:
     return longest + _noise(config, pace) * math.sqrt(schedule.width)
 
 
+def _shared_mean(config: AgentConfig) -> "SharedMean | None":
+    """Return the rule by which the fleet centres its records, or None if it does not."""
+    from sottovoce.algorithms.contributions.public.shared_mean import SharedMean
+
+    records = record_sum(config)
+    if records is None:
+        return None
+    return SharedMean(
+        columns=records.columns,
+        bias=records.bias,
+        expected_records=config.data.expected_records,
+        noise=sum_noise(config, records),
+        dishonest=settings_of(config, PushSumSettings).dishonest,
+    )
+
+
+def _step_bound(config: AgentConfig, schedule: "Schedule") -> "StepBound | None":
+    """Return how far a step of length 1 moves a contribution, or None without clipping."""
+    from sottovoce.algorithms.contributions.public.acceptance import StepBound
+    from sottovoce.algorithms.steps.public.descent import rate
+
+    if settings_of(config, PushSumSettings).algorithm.noiseless:
+        return None
+    records = schedule.expected_records
+    # With a live feed, a step over a single window is shorter, and only then is its noise as loud as bounded here.
+    longest = schedule.step_size / rate(schedule, 0)
+    signal = longest * max_units(config, schedule) * clip_norm(config) / records
+    return StepBound(signal, _noise(config, 1.0 / records))
+
+
 def _noise(config: AgentConfig, pace: float) -> float:
     """Return the standard deviation of the noise that a step with γ/B = `pace` adds to a parameter, γ C √K/(B μ)."""
     if math.isinf(config.privacy.epsilon):
         return 0.0
-    return pace * clip_norm(config) * math.sqrt(step_count(config)) / total_mu(config)
+    return pace * clip_norm(config) * math.sqrt(step_count(config)) / gradient_mu(config)
 
 
 def build_schedule(config: AgentConfig, size: int) -> "Schedule":
@@ -244,6 +314,7 @@ def _terms(config: AgentConfig) -> Terms:
         sampling=learner.sampling,
         batch=min(learner.batch, _expected_records(config)),
         of=_expected_records(config),
+        records=record_sum(config),
     )
     return sums if rule is None else NormalisedTerms(sums, rule)
 
@@ -295,7 +366,7 @@ def first_step(config: AgentConfig, size: int) -> FirstStep:
         default = _UNCLIPPED_GRAPH_STEP_SIZE if has_graph(learner.chosen_model) else rate
         rate = _UNCLIPPED_STEP_SIZES.get(learner.chosen_model, default)
     elif derives_step_size_from_noise(config):
-        if learner.mixing == "contributions" and math.isfinite(config.privacy.epsilon):
+        if learner.mixing == "contributions":
             limits = CONTRIBUTIONS_NOISE_DISTANCE, MAX_CONTRIBUTIONS_STEP_FACTOR * rate
         else:
             limits = NOISE_DISTANCE, _MAX_STEP_FACTOR * rate
@@ -320,4 +391,6 @@ def _largest_pace(config: AgentConfig, size: int) -> float:
 def _bounded_step(config: AgentConfig, size: int, limits: Limits) -> float:
     """Return the γ at which noise moves a model by the permitted distance, capped at the largest permitted γ."""
     steps, records = step_count(config), config.data.expected_records
-    return noise_bounded_step(config, size, steps=steps, clip=clip_norm(config), records=records, limits=limits)
+    mu = None if math.isinf(config.privacy.epsilon) else gradient_mu(config)
+    clip = clip_norm(config)
+    return noise_bounded_step(config, size, steps=steps, clip=clip, records=records, limits=limits, mu=mu)

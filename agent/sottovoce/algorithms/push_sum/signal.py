@@ -3,7 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import SignalAndNoise, settings_of, total_mu
+from sottovoce.algorithms.family import SignalAndNoise, settings_of
+from sottovoce.algorithms.push_sum.centring import gradient_mu
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.config import AgentConfig
 
@@ -21,7 +22,7 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
 
     A step moves a model with P parameters by γ_t/B times a sum, where γ_t is the step size and B the expected number of
     records. Each unit adds at most C to that sum, and the sum's noise has the norm √P C √K/μ, where μ covers the whole
-    budget.
+    budget, except for what a sum of records costs.
 
     Args:
         config: the agent configuration.
@@ -41,5 +42,5 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
     signal = clip * max_units(config, schedule) * windows * sum(paces)
     if math.isinf(config.privacy.epsilon):
         return SignalAndNoise(signal, 0.0)
-    length = clip * math.sqrt(schedule.size * schedule.steps) / total_mu(config)
+    length = clip * math.sqrt(schedule.size * schedule.steps) / gradient_mu(config)
     return SignalAndNoise(signal, length * math.sqrt(sum(pace**2 for pace in paces)))

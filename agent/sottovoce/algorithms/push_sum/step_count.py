@@ -3,7 +3,7 @@
 import math
 
 from sottovoce.algorithms.family import settings_of
-from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
+from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.learning.settings import STEPS
@@ -14,7 +14,8 @@ MAX_CONTRIBUTIONS_STEP_FACTOR = 8.0
 CONTRIBUTIONS_NOISE_DISTANCE = 150.0
 """Distance by which noise may move a model with contributions; longer than with push-sum, whose steps shrink less."""
 _MAX_STEPS = 144
-_DEFAULT_BUDGET = (2.0, 1e-5)
+DEFAULT_BUDGET = (2.0, 1e-5)
+"""ε and δ for which defaults are chosen, so that devices whose budgets differ have the same."""
 
 
 def step_count(config: AgentConfig) -> int:
@@ -47,7 +48,7 @@ def default_steps(config: AgentConfig) -> int:
     noise_limit = (
         CONTRIBUTIONS_NOISE_DISTANCE
         * data.expected_records
-        * clipped_sum_mu(*_DEFAULT_BUDGET, config.neighbouring)
+        * clipped_sum_mu(*DEFAULT_BUDGET, config.neighbouring)
         / (math.sqrt(size) * clip_norm(config))
     )
     half_steps = round(min(noise_limit / (MAX_CONTRIBUTIONS_STEP_FACTOR * learner.default_rate), _MAX_STEPS) / 2)
@@ -70,8 +71,5 @@ def derives_step_size_from_noise(config: AgentConfig) -> bool:
 
 
 def clip_norm(config: AgentConfig) -> float:
-    """Return C, or C_0 if the threshold changes. constd2p clips at the gradient bound that its paper assumes."""
-    learner = settings_of(config, PushSumSettings)
-    if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
-        return learner.gradient_bound
-    return learner.clip
+    """Return C, or C_0 if the threshold changes; see PushSumSettings.clip_norm."""
+    return settings_of(config, PushSumSettings).clip_norm

@@ -8,7 +8,7 @@ from sottovoce.algorithms.rounds.public import Rounds, RoundsState
 from sottovoce.algorithms.rounds.public.state import MAX_VECTORS, RoundMessage
 from sottovoce.algorithms.state_codec import saved_model
 from sottovoce.errors import MessageRefused
-from sottovoce.net.wire.arrays import MAX, MAX_PARAMETERS, from_float32, to_float32
+from sottovoce.net.wire.arrays import MAX_COUNT, MAX_PARAMETERS, from_float32, to_float32
 from sottovoce.net.wire.v1 import rounds_pb2
 
 _MAX_NEIGHBOURS = 2**20
@@ -50,7 +50,9 @@ def check(message: RoundMessage) -> None:
         )
     if not np.isfinite(vectors).all():
         raise MessageRefused("range", "a vector contains a NaN or an infinity")
-    if not (0 <= message.round <= MAX and 0 <= message.phase < _MAX_PHASES and 1 <= message.degree <= _MAX_NEIGHBOURS):
+    if not (
+        0 <= message.round <= MAX_COUNT and 0 <= message.phase < _MAX_PHASES and 1 <= message.degree <= _MAX_NEIGHBOURS
+    ):
         raise MessageRefused("range", "the round, phase or degree exceeds its limit")
 
 

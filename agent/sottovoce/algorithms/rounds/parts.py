@@ -13,7 +13,7 @@ from sottovoce.algorithms.family import (
     settings_of,
 )
 from sottovoce.algorithms.published import published_terms
-from sottovoce.algorithms.rounds.rules import Rule
+from sottovoce.algorithms.rounds.rule import Rule
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, parse

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
+from sottovoce.algorithms.steps.public.descent import is_in_range
 from sottovoce.errors import MessageRefused
 from sottovoce.net.wire.arrays import MAX_PARAMETERS
 from sottovoce.net.wire.packed import read_numbers, write_numbers
@@ -39,7 +39,7 @@ def check_numerator(numerator: NDArray[np.int64]) -> None:
     """
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"the values have shape {numerator.shape}; expected 1 to {MAX_PARAMETERS} values")
-    if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
+    if not is_in_range(numerator):
         raise MessageRefused("range", "a value exceeds 2^60 in units of 2^-40")
 
 

@@ -50,6 +50,25 @@ def load_feed(path: Path, options: Mapping[str, str]) -> Table:
 
 def _profile_table(path: Path, days: NDArray[np.int64], first: int) -> Table:
     """Return the daily loads for loads int64[meters, days, 48] in Wh, -1 where one is missing, from day `first`."""
+    loads, used = daily_loads(days)
+    return Table(
+        name=f"feed:{path.name}",
+        rows=(loads, np.zeros(len(used), dtype=np.int64)),
+        classes=2,
+        windows=first + used,
+        origin=str(path),
+    )
+
+
+def daily_loads(days: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the loads of a home's days, and the positions of the days with readings; see load_feed.
+
+    Args:
+        days: int64[meters, days, 48], energy of each half hour in Wh, -1 where it is missing.
+
+    Returns:
+        float64[n, 48] in kWh, and int64[n].
+    """
     is_read = days >= 0
     is_present: NDArray[np.bool_] = np.logical_or.reduce(is_read, axis=2, keepdims=True)
     has_reading: NDArray[np.bool_] = np.logical_and.reduce(is_read | ~is_present, axis=0)
@@ -58,10 +77,4 @@ def _profile_table(path: Path, days: NDArray[np.int64], first: int) -> Table:
     used = np.flatnonzero(np.logical_or.reduce(has_reading, axis=1))
     half_hours = np.arange(HALF_HOURS)
     loads = [np.interp(half_hours, half_hours[has_reading[day]], energy[day, has_reading[day]]) for day in used]
-    return Table(
-        name=f"feed:{path.name}",
-        rows=(np.array(loads).reshape(-1, HALF_HOURS), np.zeros(len(used), dtype=np.int64)),
-        classes=2,
-        windows=first + used,
-        origin=str(path),
-    )
+    return np.array(loads).reshape(-1, HALF_HOURS), used

@@ -60,8 +60,17 @@ CREATE TABLE heard (
     meter TEXT PRIMARY KEY, came INTEGER NOT NULL, kept INTEGER NOT NULL, refused TEXT NOT NULL, counts INTEGER NOT NULL
 );
 """
+_VERSION_3 = "CREATE TABLE counter (meter TEXT PRIMARY KEY, state BLOB NOT NULL);"
+_VERSION_4 = """
+CREATE TABLE observed (
+    meter TEXT NOT NULL, day INTEGER NOT NULL, readings INTEGER NOT NULL, facts BLOB NOT NULL, PRIMARY KEY (meter, day)
+);
+"""
 SCHEMA = Schema(
-    0x50FFFEED, "a store of windows", (_VERSION_1, _VERSION_2), "move the file away and collect the data again"
+    0x50FFFEED,
+    "a store of windows",
+    (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
+    "move the file away and collect the data again",
 )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 
-Schedule = Callable[[int], float]
+StepSchedule = Callable[[int], float]
 """Returns the step size η_t for step t = 1, 2, …"""
 
 
@@ -45,7 +45,7 @@ def global_step(
     return (latest + local) / 2 - step_size * (gradient + noise)
 
 
-def constant(step_size: float) -> Schedule:
+def constant(step_size: float) -> StepSchedule:
     """Return the schedule η_t = η for convex losses. Lemma 4 holds for η ≤ 1/(2μ), where μ is the smoothness.
 
     Raises:
@@ -55,7 +55,7 @@ def constant(step_size: float) -> Schedule:
     return lambda t: size
 
 
-def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Schedule:
+def strongly_convex(a: float, convexity: float, smoothness: float | None) -> StepSchedule:
     """Return the schedule η_t = min(1/(2μ), 1/(aγt)) for strongly convex losses.
 
     Args:
@@ -71,7 +71,7 @@ def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Sch
     return lambda t: min(largest, 1 / (slope * t))
 
 
-def inverse_square_root() -> Schedule:
+def inverse_square_root() -> StepSchedule:
     """Return η_t = 1/√t, the schedule of the baseline DP-SGD-With-Replacement."""
     return lambda t: 1 / math.sqrt(t)
 

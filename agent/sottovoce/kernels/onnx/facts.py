@@ -4,7 +4,9 @@ from math import prod
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
+from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 
@@ -12,6 +14,8 @@ KEY = "sottovoce.model"
 """The metadata key under which the facts are stored in the file, as JSON."""
 
 MAX_PARAMETERS = 2**25
+LARGEST_VALUE = 1e6
+"""Maximum absolute value of an initial parameter."""
 SUM_ERROR = 2.0**-12
 """Maximum error, as a multiple of the clip, in a computed sum over at most MAX_SUMMED examples."""
 
@@ -31,7 +35,7 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$")]
     shape: Annotated[tuple[_Count, ...], Meta(min_length=1, max_length=8)]
     law: Literal["uniform", "constant"]
-    value: Annotated[float, Meta(ge=0, le=1e6)]
+    value: Annotated[float, Meta(ge=0, le=LARGEST_VALUE)]
 
     @property
     def size(self) -> int:
@@ -39,7 +43,7 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
         return prod(self.shape)
 
 
-class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
+class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A model description, as stored in the graph file.
 
     Attributes:
@@ -51,6 +55,9 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
         chunk: how many examples one call of the graph accepts; a device pads a smaller chunk.
         parameters: the named tensors, in the order of the flat vector.
         declaration: the text of the file that the graph was built from.
+        weights: public weights, little-endian float32, of all tensors in the declaration. The last P are the initial
+            parameters; those before them are frozen: they are constants in the graph, which is not trained in them. If
+            empty, nothing is frozen, and the initial values follow each tensor's law.
     """
 
     version: Literal[1]
@@ -61,11 +68,23 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
     chunk: Annotated[int, Meta(ge=1, le=256)]
     parameters: Annotated[tuple[ParameterFacts, ...], Meta(min_length=1, max_length=4096)]
     declaration: Annotated[str, Meta(max_length=65_536)]
+    weights: bytes = b""
 
     @property
     def size(self) -> int:
         """The length P of the flat parameter vector."""
         return sum(parameter.size for parameter in self.parameters)
+
+    @property
+    def all_weights(self) -> NDArray[np.float32] | None:
+        """The public weights, first the frozen ones, float32[≥ P]; None if there are none."""
+        return np.frombuffer(self.weights, dtype="<f4") if self.weights else None
+
+    @property
+    def frozen_weights(self) -> NDArray[np.float32]:
+        """The weights that are constants in the graph, float32[F]; empty if every layer is trained."""
+        weights = np.frombuffer(self.weights, dtype="<f4")
+        return weights[: max(0, len(weights) - self.size)]
 
 
 def read_facts(text: str | bytes, file: str) -> GraphFacts:
@@ -76,7 +95,8 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
         file: the name of the graph file, for error messages.
 
     Raises:
-        ConfigError: if the text is not a valid description, repeats a parameter name, or declares too many parameters.
+        ConfigError: if the text is not a valid description, repeats a parameter name, declares too many parameters, or
+            has weights that do not fit them.
     """
     try:
         facts = msgspec.json.decode(text, type=GraphFacts)
@@ -89,9 +109,25 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
         raise ConfigError(f"{file}: a parameter name occurs twice: build the graph file with `sottovoce model build`")
     if facts.size > MAX_PARAMETERS:
         raise ConfigError(f"{file}: the model has {facts.size} parameters; at most {MAX_PARAMETERS} are supported")
+    _check_weights(facts, file)
     return facts
 
 
 def write_facts(facts: GraphFacts) -> str:
     """Return the facts as JSON."""
     return msgspec.json.encode(facts).decode()
+
+
+def _check_weights(facts: GraphFacts, file: str) -> None:
+    if len(facts.weights) % 4:
+        raise ConfigError(f"{file}: the initial weights are cut off: build the graph file with `sottovoce model build`")
+    weights = facts.all_weights
+    if weights is None:
+        return
+    if len(weights) < facts.size:
+        raise ConfigError(
+            f"{file}: there are {len(weights)} initial weights for {facts.size} parameters: build the graph file with "
+            "`sottovoce model build`"
+        )
+    if not (np.abs(weights) <= LARGEST_VALUE).all():
+        raise ConfigError(f"{file}: an initial weight is not finite, or above {LARGEST_VALUE:g}: train the model again")

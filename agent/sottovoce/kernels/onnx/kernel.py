@@ -64,7 +64,10 @@ class OnnxKernel:
         return np.float32
 
     def initial(self, seed: int) -> Floats:
-        """Return initial values from each tensor's declared distribution; see ParameterFacts and Kernel.initial."""
+        """Return the file's public weights or, if it has none, values by each tensor's law; see Kernel.initial."""
+        weights = self.session.facts.all_weights
+        if weights is not None:
+            return weights[-self.size :].astype(np.float64)
         initial = uniform_values(seed, self.size)
         offset = 0
         for tensor in self.session.facts.parameters:

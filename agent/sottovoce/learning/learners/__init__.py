@@ -2,6 +2,7 @@
 
 from sottovoce.learning.learners.learner import (
     Ask,
+    CrashLoss,
     Delivered,
     Effect,
     Event,
@@ -13,6 +14,7 @@ from sottovoce.learning.learners.learner import (
     PeersChanged,
     Progress,
     PublishModel,
+    PublishSum,
     Received,
     Reply,
     RestatingLearner,
@@ -38,6 +40,7 @@ from sottovoce.learning.learners.published_records import (
 
 __all__ = [
     "Ask",
+    "CrashLoss",
     "Delivered",
     "Effect",
     "Event",
@@ -52,6 +55,7 @@ __all__ = [
     "Progress",
     "Provenance",
     "PublishModel",
+    "PublishSum",
     "PublishedRecord",
     "Received",
     "Reply",

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -162,7 +163,30 @@ class Shelve:
     gone: tuple[PublishedRecord, ...]
 
 
-Effect = Send | Reply | Forget | SetTimer | Ask | TakePart | PublishModel | Shelve
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishSum:
+    """Publishes a secure sum that this device has opened and verified, if the sum is a result in its own right.
+
+    Attributes:
+        slot: number of the sum within the task.
+        round: digest of the round, 32 bytes.
+        owners: node ids of the roster's members, ascending.
+        survivors: roster indices of the members whose vectors are in the sum.
+        exponent: the sum's unit is 2**exponent.
+        total: the sum, int64[P] in units.
+        share: σ of the noise that each survivor added to each number, in units; 0 for no noise.
+    """
+
+    slot: int
+    round: bytes
+    owners: tuple[str, ...]
+    survivors: tuple[int, ...]
+    exponent: int
+    total: NDArray[np.int64]
+    share: int
+
+
+Effect = Send | Reply | Forget | SetTimer | Ask | TakePart | PublishModel | PublishSum | Shelve
 
 
 def free_peer_indices(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
@@ -271,16 +295,33 @@ class SettlingLearner(Protocol):
         ...
 
 
+class CrashLoss(Enum):
+    """The loss in a crash that returns a device to its last stored state.
+
+    Attributes:
+        NOTHING: nothing of lasting value, so the state does not have to be stored.
+        RECOVERABLE: what peers or the ledger give back, so the state is stored within a minute.
+        LASTING: what only this device knows or has promised, so the state is stored on the same beat, and before a
+            message leaves.
+    """
+
+    NOTHING = auto()
+    RECOVERABLE = auto()
+    LASTING = auto()
+
+
 @runtime_checkable
 class RestatingLearner(Protocol):
     """A learner whose messages restate what its device knows, so that the next message makes up for a lost one.
 
     A message that arrives twice changes little or nothing. A device therefore does not have to wait for its disk
-    before it sends or confirms a message. Its knowledge becomes durable on its next beat; after a crash, messages that
-    arrived since its last beat may arrive again.
+    before it sends or confirms a message. After a crash, messages may arrive again, and a device may know less than it
+    did before; `crash_loss` bounds how much.
     """
 
-    restates: ClassVar[bool]
+    def crash_loss(self, stored: Any, state: Any) -> CrashLoss:
+        """Return what a crash would lose that returns the device from `state` to the `stored` state."""
+        ...
 
 
 @runtime_checkable

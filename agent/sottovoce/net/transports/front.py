@@ -18,6 +18,7 @@ import secrets
 import socket
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,9 +34,15 @@ _STRANGER_SECONDS = 10.0  # a TLS handshake takes half a second on an otherwise 
 _PAUSE_SECONDS = 0.003
 """Pause after a connection that displaces another. Without it, callers that reconnect at once saturate the processor:
 under 5,000 half-open handshakes, peers delivered only 70 % of their shares (decision 28)."""
+_HOLD_SECONDS = 1.0
+"""How long nothing is read from a device that has used up its quota. Without it, eight members that flood a device cost
+it a third of its cycles, because each refused call brings a window of 64 KiB along."""
 _PROBE_SECONDS = 2.0
 _TLS_HANDSHAKE = b"\x16"  # first byte of every TLS connection (RFC 8446, 5.1)
-_CHUNK = 2**16
+_CHUNK = 2**14
+"""Bytes that are forwarded at a time, and half the size of the buffer to gRPC. gRPC sets aside twice as much as it has
+read at once, in 64 KiB pieces, for each connection: with the kernel's usual buffers, half a megabyte."""
+_RECEIVE_BUFFER = 2**16  # the kernel's buffer for a caller; it would otherwise grow to megabytes for each connection
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +60,15 @@ class _Connection:
     device: str | None = None
 
 
+async def _pump(source: socket.socket, sink: socket.socket, held_until: Callable[[], float] = lambda: 0.0) -> None:
+    """Copy bytes from `source` to `sink` until `source` is closed, but nothing before `held_until()`, in loop time."""
+    loop = asyncio.get_running_loop()
+    while chunk := await loop.sock_recv(source, _CHUNK):
+        if (pause := held_until() - loop.time()) > 0:
+            await asyncio.sleep(pause)
+        await loop.sock_sendall(sink, chunk)
+
+
 @dataclass(slots=True)
 class ConnectionGate:
     """The public listener in front of gRPC.
@@ -67,6 +83,7 @@ class ConnectionGate:
     turned_away: int = 0
     trouble: str = ""
     _connections: dict[str, _Connection] = field(default_factory=dict)
+    _held: dict[str, float] = field(default_factory=dict)
     _tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
     _acceptors: list[Acceptor] = field(default_factory=list)
     _directory: "tempfile.TemporaryDirectory[str] | None" = None
@@ -104,11 +121,13 @@ class ConnectionGate:
         try:
             for family, _, _, _, address in dict.fromkeys(addresses):
                 dual_stack = address[0] == "::" and socket.has_dualstack_ipv6()
-                sockets.append(
-                    socket.create_server(
-                        address[:2], family=family, backlog=_MAX_CONNECTIONS, dualstack_ipv6=dual_stack
-                    )
+                listener = socket.create_server(
+                    address[:2], family=family, backlog=_MAX_CONNECTIONS, dualstack_ipv6=dual_stack
                 )
+                sockets.append(listener)
+                listener.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER
+                )  # inherited by its connections
         except OSError:
             for listener in sockets:
                 listener.close()
@@ -130,6 +149,18 @@ class ConnectionGate:
         from_device = [name for name, link in from_fleet.items() if link.device == device]
         for surplus in {*from_device[:-_MAX_PER_DEVICE], *list(from_fleet)[: -_connection_limit()]}:
             self._close(surplus)
+
+    def hold(self, device: str) -> None:
+        """Read nothing from a device's connections for a moment, because it has used up its quota."""
+        now = asyncio.get_running_loop().time()
+        self._held = {held: until for held, until in self._held.items() if until > now}
+        self._held[device] = now + _HOLD_SECONDS
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The devices from which nothing is read at the moment, sorted."""
+        now = asyncio.get_running_loop().time()
+        return tuple(sorted(device for device, until in self._held.items() if until > now))
 
     async def stop(self, grace: float) -> None:
         """Stop accepting connections; allow calls in progress `grace` seconds to finish."""
@@ -197,6 +228,11 @@ class ConnectionGate:
         self._close(next(name for name, address in strangers.items() if counts[address] == largest_count))
         return True
 
+    def _device(self, name: str) -> str:
+        """Return the device that makes calls on a connection; empty for a stranger."""
+        connection = self._connections.get(name)
+        return "" if connection is None or connection.device is None else connection.device
+
     def _expire(self, name: str) -> None:
         connection = self._connections.get(name)
         if connection is not None and connection.device is None:
@@ -221,7 +257,8 @@ class ConnectionGate:
                 return
             with await self._connect_to_grpc(name) as link:
                 await loop.sock_sendall(link, first_bytes)
-                pumps = [loop.create_task(_pump(caller, link)), loop.create_task(_pump(link, caller))]
+                incoming = _pump(caller, link, lambda: self._held.get(self._device(name), 0.0))
+                pumps = [loop.create_task(incoming), loop.create_task(_pump(link, caller))]
                 try:
                     await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -235,6 +272,7 @@ class ConnectionGate:
         try:
             link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             link.setblocking(False)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHUNK)
             link.bind(f"\0{name}")
             await asyncio.get_running_loop().sock_connect(link, self._grpc_path)
         except BaseException as error:
@@ -259,13 +297,6 @@ class ConnectionGate:
             await asyncio.sleep(_PROBE_SECONDS)
             with contextlib.suppress(OSError, MemoryError):
                 (await self._connect_to_grpc(f"sottovoce-{secrets.token_hex(8)}")).close()
-
-
-async def _pump(source: socket.socket, sink: socket.socket) -> None:
-    """Copy bytes from `source` to `sink` until `source` is closed."""
-    loop = asyncio.get_running_loop()
-    while chunk := await loop.sock_recv(source, _CHUNK):
-        await loop.sock_sendall(sink, chunk)
 
 
 def _connection_limit() -> int:

@@ -1,8 +1,8 @@
 """Transport over gRPC that always uses mutual TLS; it cannot run without keys."""
 
 import asyncio
-import threading
-from collections import Counter, OrderedDict
+import contextlib
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,17 +14,21 @@ from sottovoce.errors import IdentityError, MessageRefused, NetworkError, Sottov
 from sottovoce.fleet import Trust
 from sottovoce.net.listening import make_listening_error, split_address
 from sottovoce.net.transports.front import ConnectionGate
+from sottovoce.net.transports.reads import ReadDisplaced, Reads
 from sottovoce.net.transports.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
 SERVICE = "sottovoce.v1.Peer"
 METHOD = f"/{SERVICE}/Deliver"
-_MAX_ANSWER_BYTES = 4 * 2**20
 _MAX_MESSAGE_BYTES = 2**18
-_MAX_CALLS = 16
+_MAX_ANSWER_BYTES = 4 * 2**20  # answers are never sent in parts, and may contain a model
+_MAX_ANSWERS = 4  # answers being received
+_MAX_CALLS = 48  # three times as many as are read: calls that are handled or aborted must not lock out others
+_MAX_READS = 16  # messages being received, each of at most 256 KiB
 _MAX_STREAMS = 4
 _MAX_CALLS_PER_DEVICE = _MAX_STREAMS  # per device, over all its connections: idle calls must not lock out other devices
 _CONNECTION_SECONDS = 300  # maximum age of a connection, because the peer's certificate may no longer be valid
 _CONNECTION_GRACE_SECONDS = 60
+_WINDOW = 2**16  # bytes that a connection and the kernel hold for a call before it is read
 _MAX_CHANNELS = 64  # kept to the most recently used peers, because every connection costs both sides memory
 _HANDSHAKE_SECONDS = 10
 
@@ -97,14 +101,15 @@ class GrpcTransport:
         self._reconnect_ms = max(100, int(reconnect * 1000))
         self._identity = trust.identity
         self._credentials = _channel_credentials(trust)
-        self._new_configuration: grpc.ServerCertificateConfiguration | None = None
+        self._new_configurations: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
         self._channels: OrderedDict[Peer, _Channel] = OrderedDict()
         self._stopped = False
         self._retired: list[_Channel] = []
         self._server: grpc.aio.Server | None = None
         self._receive: Receive | None = None
-        self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
+        self._requests = Reads(_MAX_READS)
+        self._answers = Reads(_MAX_ANSWERS)
         self._front = ConnectionGate()
         trust.subscribe(self._apply_trust_change)
 
@@ -155,7 +160,7 @@ class GrpcTransport:
         entry = self._channel_to(peer)
         entry.calls += 1
         try:
-            answer: bytes = await entry.channel.unary_unary(METHOD)(message, timeout=timeout)
+            return await self._call(entry.channel, peer, message, timeout)
         except grpc.aio.AioRpcError as error:
             failure, expires = _delivery_failure(peer, error, timeout), self._trust.identity.not_after
             if failure.cause == "rejected" and datetime.now(UTC) > expires:
@@ -165,12 +170,27 @@ class GrpcTransport:
         finally:
             entry.calls -= 1
             await self._close_spare()
+
+    async def _call(self, channel: grpc.aio.Channel, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        # The answer is one message. A call for a stream receives nothing of it beyond a flow-control window until it is
+        # read, so peers that answer at the same time do not fill the memory.
+        call = channel.unary_stream(METHOD)(message, timeout=timeout)
+        await call.initial_metadata()
+        try:
+            answer = await self._answers.read(peer.id, call.read())
+        except ReadDisplaced as displaced:
+            call.cancel()
+            raise DeliveryFailed(
+                "busy", f"peer {peer.id} at {peer.address}: the answer arrived too slowly"
+            ) from displaced
+        if not isinstance(answer, bytes):
+            raise DeliveryFailed("other", f"peer {peer.id} at {peer.address}: the peer sent no answer")
         return answer
 
     def listener(self) -> Listener:
         """Return the number of accepted connections, and of those that were closed without a call."""
         trouble = self._front.trouble if self._server is not None else "the gRPC server is not listening yet"
-        return Listener(self._front.accepted, self._front.turned_away, trouble)
+        return Listener(self._front.accepted, self._front.turned_away, trouble, flooding=self._front.held)
 
     async def stop(self, grace: float) -> None:
         """Stop listening, and close all channels; see Transport.stop."""
@@ -189,9 +209,10 @@ class GrpcTransport:
         rebuilds its TLS state while other handshakes are in progress, and sometimes aborts. Each new configuration is
         therefore returned only once.
         """
-        with self._lock:
-            changed, self._new_configuration = self._new_configuration, None
-        return changed
+        try:
+            return self._new_configurations.pop()  # atomic, since gRPC's thread calls this
+        except IndexError:
+            return None
 
     def _apply_trust_change(self) -> None:
         """Apply a change of the certificate, the TLS roots, or the set of revoked devices."""
@@ -199,8 +220,7 @@ class GrpcTransport:
         if self._identity is not self._trust.identity:
             self._identity = self._trust.identity
             self._credentials = _channel_credentials(self._trust)
-            with self._lock:
-                self._new_configuration = _configuration(self._trust)
+            self._new_configurations.append(_configuration(self._trust))
             retired = list(self._channels)
         self._retired += [self._channels.pop(peer) for peer in retired]
 
@@ -213,6 +233,8 @@ class GrpcTransport:
                 options=[
                     ("grpc.ssl_target_name_override", peer.name),
                     ("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),
+                    ("grpc.http2.bdp_probe", 0),
+                    ("grpc.tcp_receive_buffer_size", _WINDOW),
                     ("grpc.enable_http_proxy", 0),
                     ("grpc.initial_reconnect_backoff_ms", 100),
                     ("grpc.max_reconnect_backoff_ms", self._reconnect_ms),
@@ -232,28 +254,50 @@ class GrpcTransport:
             await entry.channel.close(None)
 
     async def _deliver(self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
+        answer = await self._answer(context)
+        if isinstance(answer, bytes):
+            return answer
+        # Outside of any `except`: otherwise the error that aborts the call would refer to the one that explains it, and
+        # through its traceback to the message, until the next garbage collection. A flood left 100 MiB that way.
+        await _abort(context, *answer)
+        raise NetworkError("unreachable: abort always raises an exception")
+
+    async def _answer(self, context: grpc.aio.ServicerContext) -> bytes | tuple[grpc.StatusCode, str]:
+        """Return the answer to a call, or the status and the explanation with which the call must be aborted."""
         if self._receive is None:
             raise NetworkError("a call arrived before the agent was ready")
         try:
             sender = self._authenticate_sender(context)
+        except IdentityError as error:
+            return grpc.StatusCode.UNAUTHENTICATED, f"certificate: {error}"
+        try:
             if self._calls[sender] >= _MAX_CALLS_PER_DEVICE:
-                await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many concurrent calls from this device")
+                return grpc.StatusCode.RESOURCE_EXHAUSTED, "too many concurrent calls from this device"
             self._check_quota(sender)  # a call that is refused here holds no more than a flow-control window
             self._calls[sender] += 1
+            message: object = None
             try:
-                message = await context.read()
+                message = await self._requests.read(sender, context.read())
                 return await self._receive(sender, message if isinstance(message, bytes) else None)
+            except asyncio.CancelledError:
+                if not isinstance(message, bytes):  # the call has ended, and with it the message
+                    with contextlib.suppress(MessageRefused):
+                        await self._receive(sender, None)
+                raise
             finally:
                 self._calls[sender] -= 1
         except IdentityError as error:
-            await _abort(context, grpc.StatusCode.UNAUTHENTICATED, f"certificate: {error}")
+            return grpc.StatusCode.UNAUTHENTICATED, f"certificate: {error}"
         except MessageRefused as error:
-            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, f"{error.reason}: {error}")
+            if error.reason == "quota":
+                self._front.hold(sender)
+            return grpc.StatusCode.FAILED_PRECONDITION, f"{error.reason}: {error}"
+        except ReadDisplaced:
+            return grpc.StatusCode.RESOURCE_EXHAUSTED, "the message arrived too slowly while others were waiting"
         except MemoryError:
-            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "out of memory")
+            return grpc.StatusCode.RESOURCE_EXHAUSTED, "out of memory"
         except SottovoceError:
-            await _abort(context, grpc.StatusCode.INTERNAL, "the receiving device failed: see that device's log")
-        raise NetworkError("unreachable: abort always raises an exception")
+            return grpc.StatusCode.INTERNAL, "the receiving device failed: see that device's log"
 
     def _authenticate_sender(self, context: grpc.aio.ServicerContext) -> str:
         certificate: bytes = context.auth_context()["x509_pem_cert"][0]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sottovoce.errors import InternalError, MessageRefused
+from sottovoce.net.transports.reassembly import Reassembly
 from sottovoce.net.transports.transport import DeliveryFailed, Listener, Peer, Receive, Transport
-from sottovoce.net.wire import Assembly, SplitMessage, decode_part, is_part
+from sottovoce.net.wire import SplitMessage, is_part
 from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_MAX_ASSEMBLIES = 8  # messages that are arriving in parts, one per sender; beyond the limit, the oldest is dropped
 _MAX_REMEMBERED = 256
 _PART_OVERHEAD = 64  # bytes that the message digest and the part number add to each part
 _RETRY_ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # failures after which another transport may succeed
@@ -30,6 +30,7 @@ class MultiTransport:
         transports: this device's transports, the preferred one first; also available as an attribute.
         admit: function called with (sender, size in bytes) for every message and part before it is decoded; it may
             raise MessageRefused.
+        on_refusal: function called with (sender, size in bytes, refusal) for every message and part that is refused.
 
     Attributes:
         on_peer_reachable: function called with the node id of a peer that is reachable again, or with None for all
@@ -37,15 +38,18 @@ class MultiTransport:
     """
 
     def __init__(
-        self, transports: Sequence[Transport], admit: Callable[[str, int], None] = lambda _sender, _size: None
+        self,
+        transports: Sequence[Transport],
+        admit: Callable[[str, int], None] = lambda _sender, _size: None,
+        on_refusal: Callable[[str, int, MessageRefused], None] = lambda _sender, _size, _refusal: None,
     ) -> None:
         self.transports = tuple(transports)
         self._admit = admit
+        self._on_refusal = on_refusal
         self.on_peer_reachable: Callable[[str | None], None] = lambda _: None
         self._receive: Receive | None = None
         self._last_addresses: OrderedDict[str, str] = OrderedDict()
-        self._incoming: OrderedDict[str, Assembly] = OrderedDict()
-        self._answered: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
+        self._reassembly = Reassembly()
         self._next_parts: OrderedDict[tuple[str, bytes], int] = OrderedDict()
 
     @property
@@ -61,7 +65,7 @@ class MultiTransport:
         """Start all transports; see Transport.start."""
         self._receive = receive
         for transport in self.transports:
-            await transport.start(self._handle_received)
+            await transport.start(self._receive_or_refuse)
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message over one of the transports; see Transport.deliver."""
@@ -95,12 +99,14 @@ class MultiTransport:
             sum(listener.refused for listener in listeners),
             "; ".join(listener.trouble for listener in listeners if listener.trouble),
             sum(listener.duplicates for listener in listeners),
+            tuple(sorted({sender for listener in listeners for sender in listener.flooding})),
             tuple(listener.trouble for listener in listeners),
         )
 
     async def stop(self, grace: float) -> None:
         """Stop all transports concurrently."""
         await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
+        self._reassembly.clear()
 
     def _routes(self, peer: Peer) -> list[tuple[str, Transport]]:
         """Return a peer's addresses with their transports, in the order in which to try them."""
@@ -134,6 +140,13 @@ class MultiTransport:
             "timeout", f"peer {peer.id} at {peer.address}: only {index} of {split.count} parts arrived in time"
         )
 
+    async def _receive_or_refuse(self, sender: str, raw: bytes | None) -> bytes:
+        try:
+            return await self._handle_received(sender, raw)
+        except MessageRefused as refusal:
+            self._on_refusal(sender, len(raw or b""), refusal)
+            raise
+
     async def _handle_received(self, sender: str, raw: bytes | None) -> bytes:
         """Handle a message or a part from any transport, and return the answer or a receipt for the part."""
         if self._receive is None:
@@ -141,20 +154,7 @@ class MultiTransport:
         self._admit(sender, len(raw or b""))
         if raw is None or not is_part(raw):
             return await self._receive(sender, raw)
-        part = decode_part(raw)
-        digest, answer = self._answered.get(sender, (b"", b""))
-        if digest == part.message:
-            return answer
-        assembly = self._incoming.pop(sender, None)
-        if assembly is None or not assembly.fits(part):
-            assembly = Assembly(part)
-        message = assembly.add(part)
-        if message is None:
-            _remember(self._incoming, sender, assembly, _MAX_ASSEMBLIES)
-            return assembly.receipt()
-        answer = await self._receive(sender, message)
-        _remember(self._answered, sender, (assembly.digest, answer), _MAX_REMEMBERED)
-        return answer
+        return await self._reassembly.receive(sender, raw, self._receive)
 
 
 def _remember(memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> None:

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from sottovoce.errors import NetworkError
 
+START_SECONDS = 10.0
+"""For how long after its start a device does not report peers that it cannot reach: they may be starting too."""
+
 Receive = Callable[[str, bytes | None], Awaitable[bytes]]
 """Handler for received messages. Its arguments are the authenticated sender's node id and the message, which is None if
 it exceeded the transport's limit or arrived incomplete. It returns the answer once the message's effect is durable. It
@@ -60,6 +63,7 @@ class Listener:
             or missing, or because the caller did not use TLS.
         trouble: reason why no device can currently reach this one; empty if no problem is known.
         duplicates: number of times that another device was seen with this device's identity.
+        flooding: node ids of the senders from which nothing is received for a while, because they flood this device.
         troubles: if there are several transports, the trouble of each of them, in order.
     """
 
@@ -67,6 +71,7 @@ class Listener:
     refused: int
     trouble: str = ""
     duplicates: int = 0
+    flooding: tuple[str, ...] = ()
     troubles: tuple[str, ...] = field(default=(), compare=False)
 
 

@@ -16,7 +16,7 @@ MAX_RECORDS = 4096
 MAX_CREDENTIAL_BYTES = 4096
 
 
-MAX = 2**53
+MAX_COUNT = 2**53
 """Maximum value of any counter."""
 
 _FLOAT32 = np.dtype("<f4")
@@ -53,5 +53,5 @@ def check_model(parameters: NDArray[np.float32], age: int, minimum: int = 1) -> 
         )
     if not np.isfinite(parameters).all():
         raise MessageRefused("range", "the model contains a NaN or an infinity")
-    if not 0 <= age <= MAX:
+    if not 0 <= age <= MAX_COUNT:
         raise MessageRefused("range", "the model age is out of range")

@@ -7,9 +7,9 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.errors import InternalError, MessageRefused, PluginError, PrivacyError
 from sottovoce.learning.learners.learner import Message
-from sottovoce.learning.registry import payload_codec
+from sottovoce.learning.registry import loaded_algorithms, payload_codec
 from sottovoce.net.wire.v1 import envelope_pb2
-from sottovoce.plugins import plugin_errors
+from sottovoce.plugins import find_author, plugin_errors
 
 _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
 
@@ -45,17 +45,23 @@ def encode(message: Message) -> tuple[str, bytes]:
     Raises:
         PrivacyError: if the message contains a simulation's seeded noise, which protects no data.
         InternalError: if no algorithm encodes the message, or if it exceeds limits and every peer would refuse it.
+        PluginError: if so, and the message is of another package.
     """
     if message.simulated:
         raise PrivacyError(
             "simulated noise protects no data and must not leave this process: use the device's randomness"
         )
     codec: PayloadCodec | None = payload_codec(message.kind)
+    plugin = find_author(type(message))
     if codec is None:
+        if plugin is not None:
+            raise plugin.error(f"no codec encodes {message.kind}", "add it to payloads of your Algorithm")
         raise InternalError(f"no algorithm encodes {message.kind}: this is a bug; please report it")
     try:
         codec.check(message)
     except MessageRefused as error:
+        if plugin is not None:
+            raise plugin.error(f"every peer would refuse its message {message.kind} ({error})") from error
         raise InternalError(
             f"this device encoded a message that every peer would refuse ({error}): this is a bug; please report it"
         ) from error
@@ -73,7 +79,7 @@ def decode(payload_type: str, payload: bytes) -> Message:
         with plugin_errors():
             codec: PayloadCodec | None = payload_codec(payload_type)
             if codec is None:
-                raise MessageRefused("type", "unknown payload type: the sender may run a newer version")
+                raise MessageRefused("type", _unknown_type(payload_type))
             message = codec.from_bytes(payload)
             codec.check(message)
     except DecodeError as error:
@@ -81,6 +87,20 @@ def decode(payload_type: str, payload: bytes) -> Message:
     except PluginError as error:  # a codec that fails on a peer's message must not stop this device
         raise MessageRefused("malformed", str(error)) from error
     return message
+
+
+def _unknown_type(payload_type: str) -> str:
+    """Return why no codec decodes a payload type, and what to do."""
+    kind = payload_type.partition("/")[0]
+    own = sorted(
+        each for algorithm in loaded_algorithms().values() for each in algorithm.payloads if each.startswith(f"{kind}/")
+    )
+    if not own:
+        return "unknown payload type: the sender may run a newer version"
+    return (
+        f"the sender's version of Sottovoce sends {kind} messages of another version than {own[0]}, which this device "
+        "understands: install the same version of Sottovoce on both devices"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,18 +80,23 @@ class Assembly:
         part: any part of the message; the constructor does not add it.
 
     Attributes:
-        digest: SHA-256 of the whole message, as its parts report it.
+        size: bytes of the parts that have arrived.
     """
 
     def __init__(self, part: Part) -> None:
-        self.digest: bytes = part.message
+        self._digest: bytes = part.message
         self._count: int = part.count
         self._pieces: dict[int, bytes] = {}
-        self._bytes = 0
+        self.size = 0
+
+    @property
+    def arrived(self) -> int:
+        """Number of parts that have arrived."""
+        return len(self._pieces)
 
     def fits(self, part: Part) -> bool:
         """Return whether this part belongs to this message."""
-        return bool(part.message == self.digest and part.count == self._count)
+        return bool(part.message == self._digest and part.count == self._count)
 
     def add(self, part: Part) -> bytes | None:
         """Add a part of this message; adding a part again has no effect.
@@ -104,14 +109,14 @@ class Assembly:
                 large.
         """
         if part.index not in self._pieces:
-            self._bytes += len(part.piece)
-            if self._bytes > MAX_ENVELOPE_BYTES:
+            if self.size + len(part.piece) > MAX_ENVELOPE_BYTES:
                 raise MessageRefused("size", f"the parts of a message exceed the limit of {MAX_ENVELOPE_BYTES} bytes")
+            self.size += len(part.piece)
             self._pieces[part.index] = part.piece
         if len(self._pieces) < self._count:
             return None
         message = b"".join(self._pieces[index] for index in range(self._count))
-        if hashlib.sha256(message).digest() != self.digest:
+        if hashlib.sha256(message).digest() != self._digest:
             raise MessageRefused("malformed", "the parts of a message do not match its digest")
         return message
 

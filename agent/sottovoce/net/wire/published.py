@@ -14,7 +14,7 @@ _LARGEST_VALUE = 2**53
 _LARGEST_SLOT = 2**62
 
 
-def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecords]:
+def records_to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecords]:
     """Group records by owner, perturbation and credential, and encode them."""
     groups: dict[tuple[str, Perturbation, bytes], golf_pb2.PublishedRecords] = {}
     for record in records:
@@ -32,7 +32,7 @@ def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecord
     return list(groups.values())
 
 
-def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRecord, ...]:
+def records_from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRecord, ...]:
     """Decode records into read-only arrays, without verifying their signatures.
 
     Raises:

@@ -8,24 +8,24 @@ import asyncio
 import contextlib
 import os
 import time
-from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import TypeVar
+from collections import OrderedDict, deque
 
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Identity, peer_dns_name
-from sottovoce.net.transports import Peer, Transport
+from sottovoce.net.transports import Peer
 from sottovoce.net.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.node.gossip.ledger_head_store import NAME, LedgerHeadStore
-from sottovoce.node.gossip.rollback_detector import RollbackDetector, check_known_head
-from sottovoce.node.gossip.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry, abbreviate
-from sottovoce.node.wait_status import Waits
-from sottovoce.ops import Counters
+from sottovoce.node.gossip.messenger import Messenger
+from sottovoce.node.gossip.witnesses import (
+    NOTIFIED_PER_CHARGE,
+    WITNESSES,
+    RollbackDetector,
+    WitnessRegistry,
+    abbreviate,
+    check_known_head,
+)
+from sottovoce.node.host import Host
 from sottovoce.privacy.vault import LedgerPosition, VaultInterface
 
-T = TypeVar("T")
 _LIFE_BYTES = 16
 _FIRST_PAUSE, _CHECK_SECONDS = 0.5, 60.0
 NOTIFY_INTERVAL_SECONDS = 1.0
@@ -34,39 +34,29 @@ NOTIFY_INTERVAL_SECONDS = 1.0
 RESEND_INTERVAL_SECONDS = 60.0
 """Time after which a head is sent to a peer again, in seconds; resending reveals a second device with the same keys."""
 
+LONGEST_RESEND_INTERVAL_SECONDS = 3600.0
+"""Longest such time: it doubles each time that an unchanged head is confirmed, so that a quiet device sends little."""
+
+_PERIODS_PER_WRITE, _LONGEST_WRITE_INTERVAL_SECONDS = 2, 30.0
+"""Learner's periods between two commits of heads, and the longest such interval. A device charges once a period, so a
+crash makes a peer forget two charges at most; the two commits of each charge, this one and the state's are three."""
+
 _WAIT = "ledger"
 _MAX_REJECTED_HEADS, _MAX_EARLIER_HEADS = 64, 512
-
-
-@dataclass(frozen=True, slots=True)
-class Messenger:
-    """Everything that a gossip protocol needs to send messages to other devices.
-
-    Attributes:
-        seal: returns the envelope for (recipient, payload type, payload).
-        transport: transport for the envelopes.
-        timeout: timeout for one request, in seconds.
-        counters: counters for bytes sent and received.
-        waits: record of the waits in progress.
-    """
-
-    seal: Callable[[str, str, bytes], bytes]
-    transport: Transport
-    timeout: float
-    counters: Counters
-    waits: Waits
+_MAX_SIGNED_HEADS = 16  # of this run: the head that a peer returns is seldom older, and is then verified like any other
 
 
 class LedgerHeadGossip:
     """One device's side of the gossip about ledger heads, both its own and those of its peers.
 
     Args:
-        identity: identity that signs this device's heads.
+        host: the agent's surroundings; its identity signs this device's heads.
         vault: the vault that contains this device's ledger.
         head_store: store for the latest heads of all devices.
         detector: evaluates the heads that peers know.
         messenger: connection to the peers.
         has_contacts: whether this device has a configured peer, a contact or a discovery source.
+        period: the learner's period, in seconds.
 
     Raises:
         LedgerError: if the store contains a newer head of this device, or a head from a diverged history.
@@ -76,49 +66,39 @@ class LedgerHeadGossip:
     def __init__(
         self,
         *,
-        identity: Identity,
+        host: Host,
         vault: VaultInterface,
         head_store: LedgerHeadStore,
         detector: RollbackDetector,
         messenger: Messenger,
         has_contacts: bool,
+        period: float,
     ) -> None:
         self.detector = detector
-        self._identity = identity
+        self._host = host
+        self._identity = identity = host.trust.identity
         self._vault = vault
         self._head_store = head_store
         self._messenger = messenger
         self._has_contacts = has_contacts
+        self._write_interval = min(_PERIODS_PER_WRITE * period, _LONGEST_WRITE_INTERVAL_SECONDS)
         self._life = os.urandom(_LIFE_BYTES)
         self._changed = asyncio.Event()
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._sent_at: dict[str, float] = {}
+        self._resend_intervals: dict[str, float] = {}
         self._rejected_heads: OrderedDict[str, SignedHead] = OrderedDict()
         self._earlier_heads: OrderedDict[str, SignedHead] = OrderedDict()
-        self._peers: Callable[[], list[str]] = list
-        self._disk: Executor | None = None
+        self._signed_heads: deque[SignedHead] = deque(maxlen=_MAX_SIGNED_HEADS)
         self.head = self._sign_head(vault.tip())
         detector.has_prior_charges = self.head.charges > 0
-        self.witness_registry = WitnessRegistry(
-            vault, detector, self.send_head, lambda node: peer_dns_name(node, identity.fleet)
-        )
+        self.witness_registry = WitnessRegistry(host, vault, detector, self.send_head)
         self._is_permitted = False
         self._notified_at = float("-inf")
         known = head_store.get_head(identity.node_id)
         if known is not None:
             check_known_head(f"this device's {NAME}", self.head, known, vault.mark(known.charges, known.released))
         head_store.store_own_head(self.head)
-
-    def attach(self, disk: Executor, peers: Callable[[], list[Peer]], has_left: Callable[[str], bool]) -> None:
-        """Set the executor and the callbacks.
-
-        Args:
-            disk: executor for access to the store.
-            peers: returns the peers that this device sends to; their heads are never dropped in favour of other heads.
-            has_left: returns whether a node has left or is excluded from the fleet.
-        """
-        self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
-        self.witness_registry.attach(peers, has_left)
 
     async def wait_for_permission(self) -> bool:
         """Wait until this device may release; return False if the agent stops first.
@@ -134,11 +114,11 @@ class LedgerHeadGossip:
             return False
         self._is_permitted = True
         await self.witness_registry.appoint(self.is_due)
-        return not self._stopping
+        return not self._stopping.is_set()
 
     async def _wait_for_first_permission(self) -> bool:
         since, pause = time.monotonic(), _FIRST_PAUSE
-        while not self._stopping:
+        while not self._stopping.is_set():
             self._changed.clear()
             if self.detector.may_release:
                 await self.witness_registry.appoint(self.is_due)
@@ -150,7 +130,7 @@ class LedgerHeadGossip:
                 await asyncio.wait_for(self._changed.wait(), pause)
             pause = min(2 * pause, _CHECK_SECONDS)
         self._messenger.waits.end(_WAIT)
-        return not self._stopping
+        return not self._stopping.is_set()
 
     @property
     def _is_head_stored(self) -> bool:
@@ -166,20 +146,30 @@ class LedgerHeadGossip:
         return self.detector.acknowledged_head(peer) != self.head
 
     def stop(self) -> None:
-        """Stop, and wake any task that is waiting for permission."""
-        self._stopping = True
+        """Make `run` return, and wake any task that is waiting for permission."""
+        self._stopping.set()
         self._changed.set()
 
+    async def run(self) -> None:
+        """Write the heads of the last few cycles to the store's file together, until stopped.
+
+        Raises:
+            DataError: if they cannot be written.
+        """
+        while not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._write_interval)
+            await self._host.run_on_disk(self._head_store.write)
+
     def close(self) -> None:
-        """Close the store."""
+        """Close the store; see LedgerHeadStore.close."""
         self._head_store.close()
 
-    async def advance(self, tip: LedgerPosition) -> None:
-        """Sign a head for the ledger's new tip, if it has changed, and store it on this device."""
+    def advance(self, tip: LedgerPosition) -> None:
+        """Sign a head for the ledger's new tip, if it has changed, and store it on this device with the next write."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
-            head = self._sign_head(tip)
-            await self._run_on_disk(lambda: self._head_store.store_own_head(head))
-            self.head = head
+            self.head = self._sign_head(tip)
+            self._head_store.store_own_head(self.head)
 
     async def notify_witnesses(self) -> None:
         """Send the newest head to half of the witnesses, in turn, at most once a second.
@@ -193,8 +183,9 @@ class LedgerHeadGossip:
         await self.witness_registry.notify_witnesses(self._is_behind, NOTIFIED_PER_CHARGE)
 
     def is_due(self, peer: str) -> bool:
-        """Return whether this peer lacks the current head, or last received a head at least a minute ago."""
-        is_stale = time.monotonic() - self._sent_at.get(peer, float("-inf")) >= RESEND_INTERVAL_SECONDS
+        """Return whether this peer lacks the current head, or received a head too long ago."""
+        interval = self._resend_intervals.get(peer, RESEND_INTERVAL_SECONDS)
+        is_stale = time.monotonic() - self._sent_at.get(peer, float("-inf")) >= interval
         return is_stale or self.detector.acknowledged_head(peer) != self.head
 
     async def send_head(self, peer: Peer) -> None:
@@ -214,13 +205,20 @@ class LedgerHeadGossip:
     async def make_request(self, peer: str) -> tuple[SignedHead, bytes]:
         """Return the current head, and an encoded request with this head that asks a peer for the head it knows."""
         head = self.head
-        known = await self._run_on_disk(lambda: self._head_store.get_head(peer))
+        known = self._head_store.recent_head(peer)
+        if known is None:
+            known = await self._host.run_on_disk(lambda: self._head_store.get_head(peer))
         return head, encode_heads(Heads(head, known))
 
     async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
         """Handle a peer's answer to the request that contained this head; see `send_head` for the errors."""
         answer = decode_heads(raw)
         await self._check_known_head(peer, answer.known_head)
+        interval = self._resend_intervals.get(peer, RESEND_INTERVAL_SECONDS)
+        is_repeated = self.detector.acknowledged_head(peer) == head
+        self._resend_intervals[peer] = (
+            min(2 * interval, LONGEST_RESEND_INTERVAL_SECONDS) if is_repeated else RESEND_INTERVAL_SECONDS
+        )
         self.detector.note_answer(peer, head, answer.known_head)
         self.witness_registry.note_answer(peer)
         self._sent_at[peer] = time.monotonic()
@@ -229,6 +227,7 @@ class LedgerHeadGossip:
         """Delete the state of a peer's answers."""
         self.detector.forget(peer)
         self._sent_at.pop(peer, None)
+        self._resend_intervals.pop(peer, None)
 
     async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
         """Process a peer's head, and this device's head as known to that peer.
@@ -246,9 +245,15 @@ class LedgerHeadGossip:
         if heads.head is None or heads.head.owner != sender:
             raise MessageRefused("head", f"{sender} sent a ledger head that is not its own")
         head = heads.head
-        head.verify(self._identity.fleet)
-        protected_owners = {self._identity.node_id, *self._peers()}
-        outcome = await self._run_on_disk(lambda: self._head_store.store_head(head, protected_owners))
+        recent = self._head_store.recent_head(sender)
+        if head != recent:  # stored heads were verified
+            head.verify(self._identity.fleet)
+        if recent is not None and recent.life == head.life:
+            outcome = self._head_store.store_head(head, ())  # does not access the file
+        else:
+            # The heads of the peers that this device sends to are never dropped in favour of others.
+            protected_owners = {self._identity.node_id, *(peer.id for peer in self._host.linked_peers())}
+            outcome = await self._host.run_on_disk(lambda: self._head_store.store_head(head, protected_owners))
         await self._check_known_head(sender, heads.known_head)
         known, refusal = outcome.known, None
         if outcome.is_consistent:
@@ -284,7 +289,8 @@ class LedgerHeadGossip:
         if known is not None:
             if known.owner_key != self._identity.public_key:
                 raise MessageRefused("head", f"{peer} returned another device's ledger head")
-            known.verify(self._identity.fleet)
+            if known not in self._signed_heads:
+                known.verify(self._identity.fleet)
             mark = own_head.mark if known == own_head else await self._mark(known)
         self.detector.record_known_head(peer, own_head, known, mark)
         self._changed.set()
@@ -293,16 +299,16 @@ class LedgerHeadGossip:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._vault.mark, known.charges, known.released)
 
-    async def _run_on_disk(self, operation: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._disk, operation)
-
     def _sign_head(self, tip: LedgerPosition) -> SignedHead:
-        return SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).sign(
+        head = SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).sign(
             self._identity
         )
+        self._signed_heads.append(head)
+        return head
 
     def _waiting_reason(self) -> str:
-        confirmed, required, peers = self.detector.confirmation_count, self.detector.required_peers, len(self._peers())
+        confirmed, required = self.detector.confirmation_count, self.detector.required_peers
+        peers = len(self._host.linked_peers())
         witnesses, acknowledged = self.witness_registry.nodes, self.witness_registry.acknowledged_count
         if self.detector.has_prior_charges and witnesses:
             return (

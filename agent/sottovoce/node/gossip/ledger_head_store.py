@@ -6,27 +6,39 @@ heads, the device cannot confirm any of these heads, and its answers say so.
 """
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Collection
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from sottovoce.concurrency import Turn
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.net.wire import SignedHead
 from sottovoce.storage.durable import is_disk_error
-from sottovoce.storage.schema import Schema
+from sottovoce.storage.schema import Schema, use_log
 
 NAME = "heads.db"
 MAX_HEADS = 4096
-_PAGES_BEFORE_CHECKPOINT = 64
+_PAGES_BEFORE_CHECKPOINT = 256
+_MAX_RECENT_HEADS = 128  # kept in memory, some 60 kB: a device sends to 64 peers at most in a cycle
 _VERSION_1 = """
 CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT NULL, charges INTEGER NOT NULL,
                    released INTEGER NOT NULL, mark BLOB NOT NULL, life BLOB NOT NULL, signature BLOB NOT NULL)
                    STRICT, WITHOUT ROWID;
 """
+_VERSION_2 = """
+-- A row of a table without row ids is an index entry, which would spill over from a small page.
+ALTER TABLE head RENAME TO old_head;
+CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT NULL, charges INTEGER NOT NULL,
+                   released INTEGER NOT NULL, mark BLOB NOT NULL, life BLOB NOT NULL, signature BLOB NOT NULL) STRICT;
+INSERT INTO head SELECT owner, came, key, charges, released, mark, life, signature FROM old_head;
+DROP TABLE old_head;
+"""
 SCHEMA = Schema(
     0x50FF4EAD,
     "a ledger head database",
-    (_VERSION_1,),
+    (_VERSION_1, _VERSION_2),
     f"move {NAME}, {NAME}-wal and {NAME}-shm aside; this device then cannot confirm other devices' ledger heads "
     "until those devices resend them",
 )
@@ -61,6 +73,9 @@ class LedgerHeadStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._writing = Turn()
+        self._recent_heads: OrderedDict[str, SignedHead] = OrderedDict()
+        self._unwritten: dict[str, SignedHead] = {}
         self.creation_reason: str | None = None
         try:
             if not path.exists():
@@ -77,36 +92,41 @@ class LedgerHeadStore:
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable_error(error) from error
 
+    def recent_head(self, owner: str) -> SignedHead | None:
+        """Return a device's latest head if it is still in memory; this does not access the file."""
+        return self._unwritten.get(owner) or self._recent_heads.get(owner)
+
     def get_head(self, owner: str) -> SignedHead | None:
         """Return a device's latest known head, or None if none is known.
 
         Raises:
             DataError: if the file cannot be read.
         """
+        if (recent := self.recent_head(owner)) is not None:
+            return recent
         try:
             row = self._connection.execute(
                 "SELECT key, charges, released, mark, life, signature FROM head WHERE owner = ?", (owner,)
             ).fetchone()
-            return None if row is None else SignedHead(*row)
+            head = None if row is None else SignedHead(*row)
         except (sqlite3.DatabaseError, MessageRefused) as error:
             raise self._unusable_error(error) from error
+        if head is not None:
+            self._remember(head)
+        return head
 
     def store_own_head(self, head: SignedHead) -> RecordedHead:
-        """Store this device's own head; it survives the process, but may be lost in a power cut.
+        """Store this device's own head; see `store_head`. Its first write does not wait for the disk either.
 
         After a power cut, the device's witnesses return its newest head.
-
-        Raises:
-            DataError: see `store_head`.
         """
-        self._set_synchronous("NORMAL")
-        try:
-            return self.store_head(head, ())
-        finally:
-            self._set_synchronous("FULL")
+        return self._store(head, (), sync=False)
 
     def store_head(self, head: SignedHead, protected_owners: Collection[str]) -> RecordedHead:
-        """Store a verified head if it is consistent with the device's last known head; it is durable on return.
+        """Store a verified head if it is consistent with the device's last known head.
+
+        The first head of a device, and the first after each of its restarts, are in the file on return, and survive a
+        power cut. Later ones stay in memory until `write`, so that the heads of a cycle cost one commit.
 
         Args:
             head: the head as sent by its device.
@@ -115,35 +135,77 @@ class LedgerHeadStore:
         Raises:
             DataError: if the head cannot be written; the file is unchanged.
         """
-        owner, known = head.owner, self.get_head(head.owner)
+        return self._store(head, protected_owners, sync=True)
+
+    def write(self) -> None:
+        """Write the heads that are only in memory in one commit. It survives the process, but not every power cut.
+
+        The kernel writes the commit to the disk within half a minute.
+
+        Raises:
+            DataError: if the heads cannot be written; the file is unchanged.
+        """
+        self._write(None, sync=False)
+
+    def _store(self, head: SignedHead, protected_owners: Collection[str], *, sync: bool) -> RecordedHead:
+        known = self.get_head(head.owner)
         if known == head:
             return RecordedHead(known, True)  # the head is already stored
         if known is not None and not is_consistent(head, known):
             return RecordedHead(known, False)
-        execute = self._connection.execute
-        try:
-            with self._connection:
-                execute("BEGIN IMMEDIATE")
-                execute(
-                    "INSERT OR REPLACE INTO head VALUES (?, (SELECT ifnull(max(came), 0) + 1 FROM head), "
-                    "?, ?, ?, ?, ?, ?)",
-                    (owner, *astuple(head)),
-                )
-                if known is None:
-                    self._make_room({owner, *protected_owners})
-        except sqlite3.DatabaseError as error:
-            raise self._unusable_error(error) from error
+        self._unwritten.pop(head.owner, None)  # the newest is the last
+        self._unwritten[head.owner] = head
+        self._remember(head)
+        if known is None or known.life != head.life:
+            self._write(protected_owners, sync=sync)
         return RecordedHead(known, True)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
+    def _remember(self, head: SignedHead) -> None:
+        # Two threads call this, so each line must be right by itself.
+        self._recent_heads.pop(head.owner, None)
+        self._recent_heads[head.owner] = head
+        if len(self._recent_heads) > _MAX_RECENT_HEADS:
+            self._recent_heads.popitem(last=False)
 
-    def _set_synchronous(self, synchronous: str) -> None:
+    def _write(self, protected_owners: Collection[str] | None, *, sync: bool) -> None:
+        """Write the heads in memory, and make room for them unless `protected_owners` is None."""
         try:
-            self._connection.execute(f"PRAGMA synchronous = {synchronous}")
+            # Heads may be written from two threads, which share the connection.
+            self._writing.run(partial(self._write_in_turn, protected_owners, sync=sync))
         except sqlite3.DatabaseError as error:
             raise self._unusable_error(error) from error
+
+    def _write_in_turn(self, protected_owners: Collection[str] | None, *, sync: bool) -> None:
+        heads, execute = list(self._unwritten.values()), self._connection.execute
+        if not heads:
+            return
+        with self._connection:
+            execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+            execute("BEGIN IMMEDIATE")
+            for head in heads:
+                execute(  # changes a known row in place
+                    "INSERT INTO head VALUES (?, (SELECT ifnull(max(came), 0) + 1 FROM head), ?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT (owner) DO UPDATE SET came = excluded.came, key = excluded.key, "
+                    "charges = excluded.charges, released = excluded.released, mark = excluded.mark, "
+                    "life = excluded.life, signature = excluded.signature",
+                    (head.owner, head.owner_key, head.charges, head.released, head.mark, head.life, head.signature),
+                )
+            if protected_owners is not None:
+                self._make_room({heads[-1].owner, *protected_owners})
+        for head in heads:
+            if self._unwritten.get(head.owner) is head:
+                del self._unwritten[head.owner]
+
+    def close(self) -> None:
+        """Write what is only in memory, and close the file.
+
+        Raises:
+            DataError: see `write`.
+        """
+        try:
+            self.write()
+        finally:
+            self._connection.close()
 
     def _make_room(self, protected_owners: set[str]) -> None:
         execute = self._connection.execute
@@ -153,6 +215,7 @@ class LedgerHeadStore:
                 owner for (owner,) in execute("SELECT owner FROM head ORDER BY came") if owner not in protected_owners
             ]
             for owner in oldest[:excess]:
+                self._recent_heads.pop(owner, None)
                 execute("DELETE FROM head WHERE owner = ?", (owner,))
 
     def _open_connection(self) -> sqlite3.Connection:
@@ -160,8 +223,7 @@ class LedgerHeadStore:
         try:
             execute = connection.execute
             SCHEMA.upgrade(connection, self._path)
-            execute("PRAGMA journal_mode = WAL")
-            execute("PRAGMA synchronous = FULL")
+            use_log(connection)
             execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BEFORE_CHECKPOINT}")
             if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise ValueError(verdict)

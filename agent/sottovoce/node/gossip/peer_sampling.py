@@ -8,7 +8,6 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,37 +23,18 @@ from sottovoce_bootstrap import (
 )
 
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.net.transports import DeliveryFailed, Peer, Transport
+from sottovoce.net.transports import DeliveryFailed, Peer
+from sottovoce.net.transports.transport import START_SECONDS
 from sottovoce.net.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
-from sottovoce.node.discovery import Discovery
-from sottovoce.node.wait_status import Waits
-from sottovoce.ops import Counters, RateLimitedLog
+from sottovoce.node.gossip.messenger import Messenger
+from sottovoce.node.host import Host
+from sottovoce.node.network import Discovery
+from sottovoce.ops import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 _WAIT = "membership"
 _FAREWELL_SECONDS = 1.0
 _MAX_FAILING_PEERS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class AgentHooks:
-    """The agent functions and resources that peer sampling uses.
-
-    Attributes:
-        seal: called with the recipient, the payload type and the payload; returns the sealed envelope.
-        make_peer: returns the peer for a contact.
-        replace_peers: called with the learner's peers when they change.
-        spawn: runs a coroutine in the background.
-        disk: executor for disk writes.
-        waits: record of the waits in progress.
-    """
-
-    seal: Callable[[str, str, bytes], bytes]
-    make_peer: Callable[[Contact], Peer]
-    replace_peers: Callable[[list[Peer]], Coroutine[Any, Any, None]]
-    spawn: Callable[[Coroutine[Any, Any, None]], None]
-    disk: Executor
-    waits: Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +54,11 @@ class PeerSampler:
     """One device's peer sampler: exchanges views once per period, and updates the learner's peers.
 
     Args:
+        host: the agent's surroundings.
         membership: the membership state machine.
         book: persistent store of contacts.
         boots: persistent store of the incarnation.
-        transport: transport for the exchanges.
-        counters: counters of exchanged bytes and failures.
-        timeout: timeout of one exchange, in seconds.
+        messenger: connection to the peers.
         discovery: search for contacts in other sources.
 
     Attributes:
@@ -90,23 +69,22 @@ class PeerSampler:
     def __init__(
         self,
         *,
+        host: Host,
         membership: Membership,
         book: AddressBook,
         boots: BootCounter,
-        transport: Transport,
-        counters: Counters,
-        timeout: float,
+        messenger: Messenger,
         discovery: Discovery,
     ) -> None:
+        self._host = host
         self.membership = membership
         self.discovery = discovery
         self._book = book
         self._boots = boots
-        self._transport = transport
-        self._counters = counters
-        self._timeout = timeout
-        self._hooks: AgentHooks
+        self._messenger = messenger
+        self._replace_peers: Callable[[list[Peer]], Coroutine[Any, Any, None]] | None = None
         self._loop: asyncio.AbstractEventLoop
+        self._started_at = float("-inf")
         self._wake = asyncio.Event()
         self._stopping = False
         self._peers: list[Peer] | None = None
@@ -115,22 +93,27 @@ class PeerSampler:
         self.duplicates = 0
         self._sparse_log = RateLimitedLog(_log)
 
-    async def run(self, hooks: AgentHooks) -> None:
-        """Exchange views once per period, until stopped."""
-        self._hooks, self._loop = hooks, asyncio.get_running_loop()
-        hooks.spawn(self.discovery.run(lambda: len(self.membership.view), self._learn, hooks.waits))
+    async def run(self, replace_peers: Callable[[list[Peer]], Coroutine[Any, Any, None]]) -> None:
+        """Exchange views once per period, until stopped.
+
+        Args:
+            replace_peers: called with the learner's peers when they change.
+        """
+        self._replace_peers, self._loop = replace_peers, asyncio.get_running_loop()
+        self._started_at, waits = self._loop.time(), self._messenger.waits
+        self._host.spawn(self.discovery.run(lambda: len(self.membership.view), self._learn, waits))
         while not self._stopping:
             now = self._loop.time()
             if now >= self.membership.due:
                 self._carry_out(self.membership.tick(now))
             pause = max(0.0, self.membership.due - self._loop.time())
-            self._hooks.waits.begin(_WAIT, "the next view exchange", pause)
+            waits.begin(_WAIT, "the next view exchange", pause)
             self._wake.clear()
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
             except TimeoutError:
                 continue
-        self._hooks.waits.end(_WAIT)
+        waits.end(_WAIT)
 
     def stop(self) -> None:
         """Make `run` return."""
@@ -160,7 +143,7 @@ class PeerSampler:
 
     def mark_reachable(self, peer: str | None) -> None:
         """Record that a peer is reachable again; None means all peers."""
-        if hasattr(self, "_hooks"):
+        if self._replace_peers is not None:
             self.membership.on_peer_reachable(peer, self._loop.time())
             self._carry_out([])
 
@@ -170,14 +153,14 @@ class PeerSampler:
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.failing_peers.pop(peer, None)
-        if hasattr(self, "_hooks"):  # before `run` is called, there are no peers to report
+        if self._replace_peers is not None:  # before `run` is called, there are no peers to report
             self._carry_out([])
 
     async def leave(self) -> None:
         """Announce the departure to the warm peers, which forward it. This may fail, and takes at most two seconds."""
         self.stop()
         await self.discovery.close()
-        if not hasattr(self, "_hooks") or self.membership.record.leaving:
+        if self._replace_peers is None or self.membership.record.leaving:
             return
         farewells = [
             self._send_farewell(effect)
@@ -188,9 +171,10 @@ class PeerSampler:
 
     async def _send_farewell(self, request: Request) -> None:
         node = request.contact.node_id
-        raw = self._hooks.seal(node, PEER_EXCHANGE, encode_exchange(request.exchange))
+        raw = self._messenger.seal(node, PEER_EXCHANGE, encode_exchange(request.exchange))
         with contextlib.suppress(DeliveryFailed):
-            await self._transport.deliver(self._hooks.make_peer(request.contact), raw, _FAREWELL_SECONDS)
+            peer = self._host.make_peer(node, request.contact.endpoints)
+            await self._messenger.transport.deliver(peer, raw, _FAREWELL_SECONDS)
 
     def close(self) -> None:
         """Close the address book."""
@@ -204,25 +188,26 @@ class PeerSampler:
         for effect in effects:
             match effect:
                 case Request():
-                    self._hooks.spawn(self._request(effect))
+                    self._host.spawn(self._request(effect))
                 case Remember(contact):
-                    self._hooks.spawn(self._store_contact(contact))
+                    self._host.spawn(self._store_contact(contact))
                 case DuplicateIdentity(incarnation):
                     self.duplicates += 1
                     _log.error("duplicate-identity %s", effect)
-                    self._hooks.spawn(self._adopt_incarnation(incarnation))
-        peers = [self._hooks.make_peer(contact) for contact in self.membership.warm()]
-        if peers != self._peers:
+                    self._host.spawn(self._adopt_incarnation(incarnation))
+        peers = [self._host.make_peer(contact.node_id, contact.endpoints) for contact in self.membership.warm()]
+        if self._replace_peers is not None and peers != self._peers:
             self._peers = peers
-            self._hooks.spawn(self._hooks.replace_peers(peers))
+            self._host.spawn(self._replace_peers(peers))
         self._wake.set()
 
     async def _request(self, request: Request) -> None:
-        contact = request.contact
-        raw = self._hooks.seal(contact.node_id, PEER_EXCHANGE, encode_exchange(request.exchange))
+        contact, messenger = request.contact, self._messenger
+        raw = messenger.seal(contact.node_id, PEER_EXCHANGE, encode_exchange(request.exchange))
         try:
-            self._counters.wire_bytes += len(raw)
-            answer = await self._transport.deliver(self._hooks.make_peer(contact), raw, self._timeout)
+            messenger.counters.wire_bytes += len(raw)
+            peer = self._host.make_peer(contact.node_id, contact.endpoints)
+            answer = await messenger.transport.deliver(peer, raw, messenger.timeout)
             effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
         except (DeliveryFailed, MessageRefused) as failure:
             if contact.node_id in self._expelled_peers:
@@ -239,18 +224,19 @@ class PeerSampler:
     def _count_failure(self, node: str, failure: DeliveryFailed | MessageRefused) -> "PeerFailures":
         """Count a failure, log each cause at most once a minute, and return the peer's updated failure record."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
-        self._counters.failures[cause] += 1
-        self._sparse_log.log(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
+        self._messenger.counters.failures[cause] += 1
+        if cause != "unreachable" or self._loop.time() >= self._started_at + START_SECONDS:
+            self._sparse_log.log(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
         previous = self.failing_peers.get(node, PeerFailures())
         return PeerFailures(previous.failures + 1, str(failure))
 
     async def _store_contact(self, contact: Contact) -> None:
         now = self._loop.time()
         try:
-            await self._loop.run_in_executor(self._hooks.disk, lambda: self._book.remember(contact, now))
+            await self._host.run_on_disk(lambda: self._book.remember(contact, now))
         except DataError as error:
             _log.warning("contact-forgotten %s", error)  # the book is only a cache: the seeds and the view still work
 
     async def _adopt_incarnation(self, incarnation: int) -> None:
-        await self._loop.run_in_executor(self._hooks.disk, lambda: self._boots.advance(incarnation))
+        await self._host.run_on_disk(lambda: self._boots.advance(incarnation))
         self.membership.adopt(incarnation, self._loop.time())

@@ -9,12 +9,10 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Collection
-from concurrent.futures import Executor
 from pathlib import Path
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.fleet import Identity, Trust, load
+from sottovoce.fleet import Identity, load
 from sottovoce.fleet.authority import FleetAuthority
 from sottovoce.fleet.identity import IDENTITY
 from sottovoce.net.transports import Peer
@@ -25,21 +23,22 @@ from sottovoce.net.wire.revocation import (
     decode_revocations,
     encode_revocations,
 )
-from sottovoce.node.gossip.document_gossip import DocumentGossip
-from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.gossip.messenger import DocumentGossip, Messenger
 from sottovoce.node.gossip.revocation_store import load_revocation_list, store_key_changes, store_revocation_list
+from sottovoce.node.host import Host
 
 _log = logging.getLogger(__name__)
 _WAIT = "revocations"
 _REVOCATION_NOTICE_SECONDS = 60.0
 _MAX_REMEMBERED = 256
+_MAX_GROWTH = 16  # of the period while no request brings news; a new list is also sent without being requested
 
 
 class RevocationGossip:
     """A device's side of the revocation-list gossip.
 
     Args:
-        trust: the device's trust store, which refuses revoked devices.
+        host: the agent's surroundings; its trust refuses revoked devices.
         state: directory in which the list is stored.
         messenger: sends messages to peers.
         period: seconds between requests to peers, before jitter.
@@ -48,14 +47,11 @@ class RevocationGossip:
         IdentityError: if the stored list is corrupt or contains this device.
     """
 
-    def __init__(self, *, trust: Trust, state: Path, messenger: Messenger, period: float) -> None:
-        self._trust = trust
+    def __init__(self, *, host: Host, state: Path, messenger: Messenger, period: float) -> None:
+        self._host, self._trust = host, host.trust
         self._state, self._identity = state, state / IDENTITY
         self._messenger = messenger
         self._period = period
-        self._peers: Callable[[], Collection[Peer]] = list
-        self._on_change: Callable[[], None] = lambda: None
-        self._disk: Executor | None = None
         self._wake_event = asyncio.Event()
         self._stopping = False
         self._gossip = DocumentGossip(
@@ -63,7 +59,9 @@ class RevocationGossip:
         )
         self._notified_at: OrderedDict[str, float] = OrderedDict()
         self.current_list = (
-            None if trust.identity.mode != "fleet-ca" else load_revocation_list(state, trust.identity.authority)
+            load_revocation_list(state, self._trust.identity.authority)
+            if self._trust.identity.mode == "fleet-ca"
+            else None
         )
         if self.current_list is not None:
             self._enforce(self.current_list, self._apply_key_changes(self.current_list))
@@ -83,22 +81,22 @@ class RevocationGossip:
         """Node ids of the devices on the current list."""
         return self._trust.revoked
 
-    def attach(self, disk: Executor, peers: Callable[[], Collection[Peer]], on_change: Callable[[], None]) -> None:
-        """Set the executor for writes, and the callbacks that return the linked peers and report a new list."""
-        self._disk, self._peers, self._on_change = disk, peers, on_change
-
     async def run(self) -> None:
         """Send and request the list until stopped."""
         if self._trust.identity.mode != "fleet-ca":
             return  # without a fleet CA, no device can be revoked
+        period = self._period
         while not self._stopping:
-            pause = self._period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
+            pause = period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
             self._messenger.waits.begin(_WAIT, "the next request for revocations", pause)
             self._wake_event.clear()
             try:
                 await asyncio.wait_for(self._wake_event.wait(), pause)
             except TimeoutError:
+                period = min(2 * period, _MAX_GROWTH * self._period)
                 await self._ask_random_peer()
+            else:
+                period = self._period
             await self._inform_peers()
         self._messenger.waits.end(_WAIT)
 
@@ -113,10 +111,9 @@ class RevocationGossip:
         Raises:
             IdentityError: if this device is on the list.
         """
-        loop = asyncio.get_running_loop()
         try:
-            stored_list = await loop.run_in_executor(
-                self._disk, lambda: load_revocation_list(self._state, self._trust.identity.authority)
+            stored_list = await self._host.run_on_disk(
+                lambda: load_revocation_list(self._state, self._trust.identity.authority)
             )
         except IdentityError as error:
             _log.error("revocations-not-read %s", error)
@@ -138,13 +135,12 @@ class RevocationGossip:
 
     async def _ask_random_peer(self) -> None:
         """Ask a randomly chosen peer for its list."""
-        peers = list(self._peers())
-        if peers:
+        if peers := self._host.linked_peers():
             await self._exchange_with(random.choice(peers))  # noqa: S311 - the choice of peer is not secret
 
     async def _inform_peers(self) -> None:
         """Send the list to each peer not known to have it, one at a time; retry later those that do not answer."""
-        for peer in list(self._peers()):
+        for peer in self._host.linked_peers():
             if not self._stopping and self._gossip.known_version(peer.id) < self.rank:
                 await self._exchange_with(peer)
 
@@ -164,13 +160,12 @@ class RevocationGossip:
             revoked.verify(authority)
         except IdentityError as error:
             raise MessageRefused("signature", f"{peer} sent an invalid revocation list: {error}") from error
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._disk, lambda: store_revocation_list(self._state, revoked, authority))
+        await self._host.run_on_disk(lambda: store_revocation_list(self._state, revoked, authority))
         if revoked.rank > self.rank:
             await self._adopt(revoked)
 
     async def _adopt(self, revoked: RevocationList) -> None:
-        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._apply_key_changes, revoked)
+        identity = await self._host.run_on_disk(lambda: self._apply_key_changes(revoked))
         if revoked.rank <= self.rank:
             return  # a newer list has arrived in the meantime
         previously_revoked, keys = self._trust.revoked, self.current_list.keys if self.current_list is not None else ()
@@ -184,7 +179,6 @@ class RevocationGossip:
             len(revoked.node_ids),
             ",".join(sorted(self._trust.revoked - previously_revoked)) or "none",
         )
-        self._on_change()
         self._wake_event.set()
 
     def _apply_key_changes(self, revoked: RevocationList) -> Identity | None:

@@ -3,14 +3,12 @@
 Neither this module nor its imports use a network, because a separate vault reads the list too.
 """
 
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.fleet import Fleet
 from sottovoce.fleet.authority import Authority
-from sottovoce.fleet.files import read, replace
+from sottovoce.fleet.files import exclusive, read, replace
 from sottovoce.fleet.fleet_keys import KeyChange, encode_changes
 from sottovoce.fleet.identity import FLEET_KEYS
 from sottovoce.net.wire.revocation import RevocationList, decode_list, encode_list
@@ -55,12 +53,20 @@ def store_revocation_list(state: Path, revoked: RevocationList, authority: Autho
     """Store a verified list in a state directory unless it has that list or a newer one; return whether it was stored.
 
     Raises:
-        IdentityError: if the list cannot be written, or the existing file is corrupt.
+        IdentityError: if the list cannot be written, the existing file is corrupt, or it contains other devices under
+            the same version.
     """
-    stored_list = load_revocation_list(state, authority)
-    if stored_list is not None and stored_list.rank >= revoked.rank:
-        return False
-    replace(state / NAME, encode_list(revoked))
+    with exclusive(state):
+        stored_list = load_revocation_list(state, authority)
+        if stored_list is not None and stored_list.rank >= revoked.rank:
+            if stored_list.rank == revoked.rank and stored_list.node_ids != revoked.node_ids:
+                raise IdentityError(
+                    f"{state / NAME} is another list with the same version, {revoked.version}: two copies of the "
+                    "fleet's directory have signed revocations. Delete one copy, and revoke the devices of both lists "
+                    "in the other until its version is higher"
+                )
+            return False
+        replace(state / NAME, encode_list(revoked))
     return True
 
 
@@ -71,35 +77,11 @@ def store_key_changes(directory: Path, changes: Sequence[KeyChange]) -> bool:
         IdentityError: if the changes cannot be written.
     """
     path, keys = directory / FLEET_KEYS, encode_changes(changes)
-    if not keys or (path.exists() and read(path) == keys):
-        return False
-    replace(path, keys)
+    with exclusive(directory):
+        if not keys or (path.exists() and read(path) == keys):
+            return False
+        replace(path, keys)
     return True
-
-
-def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> RevocationList:
-    """Sign a list of these devices and all devices revoked earlier, and store it in the fleet's directory.
-
-    Args:
-        directory: the fleet's directory.
-        fleet: the fleet, opened with its key.
-        node_ids: ids of the additional devices to refuse.
-
-    Raises:
-        IdentityError: if the list in the directory is corrupt, or the new list cannot be written.
-        MessageRefused: if an id is malformed, or there are too many ids.
-    """
-    stored_list = load_revocation_list(directory, fleet.authority)
-    previously_revoked = () if stored_list is None else stored_list.node_ids
-    revoked = RevocationList(
-        fleet=fleet.name,
-        version=1 if stored_list is None else stored_list.version + 1,
-        issued=int(time.time()),
-        node_ids=tuple(sorted({*previously_revoked, *node_ids})),
-        keys=fleet.changes,
-    ).sign(fleet.sign)
-    store_revocation_list(directory, revoked, fleet.authority)
-    return revoked
 
 
 class StoredRevocations:

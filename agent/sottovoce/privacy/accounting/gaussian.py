@@ -16,8 +16,9 @@ its own floating-point error and that of adding up the μᵢ².
 import math
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
+from numbers import Real
 
-from sottovoce.errors import PrivacyError
+from sottovoce.errors import PrivacyError, UsageError
 
 MAX_EPSILON = 500.0
 
@@ -64,6 +65,17 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
     return low
+
+
+def check_numbers(**values: object) -> None:
+    """Check that values, by argument name, are numbers and not, for example, text that contains one.
+
+    Raises:
+        UsageError: if a value is no number; the message names the argument.
+    """
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise UsageError(f"{name}={value!r}: this is not a number; pass an int or a float")
 
 
 def allowed_mu(epsilon: float, delta: float) -> float:

@@ -141,14 +141,15 @@ class Tally:
             yield from zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True)
 
 
-@lru_cache(maxsize=4096)
+# A device that releases regularly fills these caches, each entry of which takes about half a kilobyte.
+@lru_cache(maxsize=512)
 def _add_part(parts: Parts, part: Part) -> Parts:
     counts = dict(parts)
     counts[part] = counts.get(part, 0) + 1
     return frozenset(counts.items())
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _merge_parts(first: Parts, second: Parts) -> Parts:
     return frozenset((Counter(dict(first)) + Counter(dict(second))).items())
 
@@ -169,7 +170,7 @@ def cost_part(event: Event, changes: int = 1) -> Part:
     return changes * changes * event.mu_squared, changes * event.epsilon, sampled
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _unit_epsilon(parts: Parts, delta: float) -> float:
     """Return ε for one unit, rounded up; sampled releases compose by their privacy loss distributions."""
     mu_squared, pure, sampled = _cost_sums(parts)
@@ -180,7 +181,7 @@ def _unit_epsilon(parts: Parts, delta: float) -> float:
     return sampled_epsilon(mu_squared, pure, sampled, delta)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _is_affordable(parts: Parts, epsilon: float, delta: float) -> bool:
     """Return whether the unit's cost at δ is at most ε; this is also fast for sampled releases."""
     return _is_cost_at_most(epsilon, *_cost_sums(parts), delta)

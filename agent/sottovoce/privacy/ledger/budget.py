@@ -4,9 +4,11 @@ import json
 import math
 from dataclasses import asdict, dataclass, field
 
-from sottovoce.privacy.accounting.gaussian import MAX_EPSILON, allowed_mu
+from sottovoce.errors import PrivacyError
+from sottovoce.privacy.accounting.gaussian import MAX_EPSILON, allowed_mu, check_numbers
 
 _UNITS = ("record", "window", "device")
+_RELATIONS = ("add-remove", "replace-one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,24 @@ class Budget:
         neighbouring: `add-remove` or `replace-one`.
     """
 
-    epsilon: float | None
-    delta: float
-    unit: str
-    neighbouring: str
+    epsilon: float | None = math.nan  # every value must be stated; __post_init__ names the one that is not
+    delta: float = math.nan
+    unit: str = ""
+    neighbouring: str = ""
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if the budget is invalid."""
+        """Raise PrivacyError if the budget is invalid or incomplete, or UsageError if ε or δ is not a number."""
+        for name, value, choices in (
+            ("unit", self.unit, _UNITS),
+            ("neighbouring", self.neighbouring, _RELATIONS),
+        ):
+            if value not in choices:
+                problem = f"{name}={value!r} is unknown" if value else f"{name} is missing"
+                raise PrivacyError(f"Budget: {problem}; choose {', '.join(choices[:-1])} or {choices[-1]}")
+        numbers = {"delta": self.delta, **({} if self.epsilon is None else {"epsilon": self.epsilon})}
+        check_numbers(**numbers)
+        if missing := [name for name, value in numbers.items() if math.isnan(value)]:
+            raise PrivacyError(f"Budget: {missing[-1]} is missing; for example, epsilon=1.0, delta=1e-5")
         allowed_mu(MAX_EPSILON if self.epsilon is None else self.epsilon, self.delta)
 
     @property

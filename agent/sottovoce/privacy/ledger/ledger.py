@@ -39,9 +39,11 @@ from sottovoce.privacy.ledger.limits import Limit, Periods, Span, read_limits, r
 from sottovoce.privacy.ledger.mandate import Mandate, MandateList
 from sottovoce.privacy.ledger.record_numbers import RecordNumbers
 from sottovoce.privacy.ledger.witnesses import WitnessList
-from sottovoce.storage.disk_writes import DiskWriteCounter
+from sottovoce.storage.disk_writes import DailyTotal, DiskWriteCounter
 from sottovoce.storage.durable import rename
-from sottovoce.storage.schema import PAGE_BYTES
+from sottovoce.storage.schema import PAGE_BYTES, use_log
+
+_BLOCK_BYTES, _IF_CORRUPT_BYTES = 2**18, 2**24  # some 60 charges; a quarter of the default of ledger.bytes_per_day
 
 
 class Ledger:
@@ -145,11 +147,12 @@ class Ledger:
             # The connection opened below acquires the locks again.
             reader.close()
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
-            ledger._connection.execute("PRAGMA synchronous = FULL")
-            ledger._connection.execute("PRAGMA journal_mode = WAL")
+            use_log(ledger._connection)
             ledger._connection.execute("PRAGMA secure_delete = ON")  # overwrites the records of earlier tasks
             resolved = path.resolve()
-            ledger._disk_writes = DiskWriteCounter(resolved.with_name(resolved.name + "-wal"))
+            written = DailyTotal(resolved.with_name(resolved.name + ".written"), _BLOCK_BYTES, _IF_CORRUPT_BYTES)
+            stack.callback(written.close)
+            ledger._disk_writes = DiskWriteCounter(resolved.with_name(resolved.name + "-wal"), written)
             stack.pop_all()
             return ledger
 
@@ -174,6 +177,8 @@ class Ledger:
         """Record the running time, and close and unlock the ledger."""
         with suppress(LedgerError):
             self.record_running_time(ending=True)
+        if self._disk_writes is not None:
+            self._disk_writes.close()
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)

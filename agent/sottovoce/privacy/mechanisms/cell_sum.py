@@ -22,7 +22,7 @@ from sottovoce.privacy.mechanisms.clipped_sum import (
 )
 from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
-from sottovoce.privacy.secure_sum.masks import bytes_per_value
+from sottovoce.privacy.secure_sum.masks import bytes_per_value, largest_value
 
 _MIN_STEPS = 2.0**8  # smallest number of grid steps in a share's σ, and in the clip norm per coordinate
 
@@ -76,6 +76,10 @@ class CellMechanism:
     def width(self, members: int) -> int:
         """Return the number of bytes per value in a sum for this roster size."""
         return bytes_per_value(members, self.reach, self.share(members))
+
+    def largest_value(self, members: int, survivors: int) -> int:
+        """Return the largest magnitude of a value in an honest sum over the survivors of a roster, in units."""
+        return largest_value(survivors, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | UnprovedRelease:
         """Return the cost of one sum for this roster size."""

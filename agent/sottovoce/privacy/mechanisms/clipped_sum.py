@@ -118,6 +118,7 @@ def calibrate(
     delta: float,
     neighbouring: str,
     sum_error: float | None = None,
+    spent_mu_squared: float = 0.0,
 ) -> DiscreteGaussian:
     """Return the mechanism with the least noise for which `releases` clipped sums cost at most (epsilon, delta).
 
@@ -130,6 +131,7 @@ def calibrate(
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
         sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if the
             mechanism clips the rows. See Kernel.sum_error.
+        spent_mu_squared: the μ² of other releases that the same budget pays for.
 
     Raises:
         PrivacyError: if the budget, the relation or the clip norm is invalid, or outside the grid's range.
@@ -145,14 +147,14 @@ def calibrate(
         f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid allows; "
         "increase privacy.epsilon or reduce learner.steps"
     )
-    mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
+    mu = _available_mu(epsilon, delta, spent_mu_squared) / math.sqrt(releases)
     if mu * MAX_SIGMA < 1:
         raise excess
     distance = DISTANCES[neighbouring]
     exponent = grid_exponent(distance * clip / mu, clip, size, sum_error)
     clip_squared = squared_record_distance(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
-    sigma = min_sigma(sensitivity_squared, releases, epsilon, delta)
+    sigma = min_sigma(sensitivity_squared, releases, epsilon, delta, spent_mu_squared)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise excess
     return DiscreteGaussian(
@@ -200,13 +202,36 @@ def squared_record_distance(clip: float, exponent: int, size: int, sum_error: fl
     return math.ceil(distance) ** 2
 
 
-def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
-    """Return the smallest integer σ for which `releases` releases of this sensitivity cost at most (epsilon, delta)."""
-    mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
+def min_sigma(
+    sensitivity_squared: int, releases: int, epsilon: float, delta: float, spent_mu_squared: float = 0.0
+) -> int:
+    """Return the smallest integer σ for which `releases` releases of this sensitivity cost at most (epsilon, delta).
+
+    Args:
+        sensitivity_squared: squared L2 sensitivity of a release, in squared units.
+        releases: number of releases.
+        epsilon: total ε.
+        delta: total δ.
+        spent_mu_squared: the μ² of other releases that the same budget pays for.
+    """
+    mu = _available_mu(epsilon, delta, spent_mu_squared) / math.sqrt(releases)
     sigma = math.isqrt(math.ceil(sensitivity_squared / mu**2) + SMOOTHING_VARIANCE)
-    while gaussian_epsilon(math.sqrt(releases * GaussianSum(sensitivity_squared, sigma).mu_squared), delta) > epsilon:
+    while _epsilon_of_sums(sensitivity_squared, sigma, releases, delta, spent_mu_squared) > epsilon:
         sigma += 1
     return sigma
+
+
+def _available_mu(epsilon: float, delta: float, spent_mu_squared: float) -> float:
+    """Return the μ that a budget leaves beside other releases; without any, the same bits as ever."""
+    allowed = allowed_mu(epsilon, delta)
+    return allowed if spent_mu_squared == 0 else math.sqrt(max(0.0, allowed**2 - spent_mu_squared))
+
+
+def _epsilon_of_sums(
+    sensitivity_squared: int, sigma: int, releases: int, delta: float, spent_mu_squared: float
+) -> float:
+    mu_squared = releases * GaussianSum(sensitivity_squared, sigma).mu_squared + spent_mu_squared
+    return gaussian_epsilon(math.sqrt(mu_squared), delta)
 
 
 def exact_sum(*, clip: float | None, size: int, sum_error: float | None = None) -> Exact:

@@ -14,7 +14,6 @@ from sottovoce.privacy.perturbation.priv_unit import PrivUnit
 from sottovoce.privacy.perturbation.randomised_response import RandomisedLabel
 from sottovoce.privacy.perturbation.scheme import Moments, Scheme
 from sottovoce.privacy.perturbation.two_part import LabelledPrivUnit
-from sottovoce.privacy.perturbation.visits import VisitBudget, visit_epsilons
 
 __all__ = [
     "RESERVED_NAMES",
@@ -28,10 +27,8 @@ __all__ = [
     "RandomisedLabel",
     "RecordMechanismPlugin",
     "Scheme",
-    "VisitBudget",
     "register_scheme",
     "scheme",
     "select_scheme",
     "select_scheme_for_ridge",
-    "visit_epsilons",
 ]

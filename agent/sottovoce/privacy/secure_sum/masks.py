@@ -20,15 +20,26 @@ _TEST_KEY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # used only to
 _NONCE = bytes(16)  # each key masks one vector
 
 
+def largest_value(members: int, reach: int, share: int) -> int:
+    """Return the largest magnitude of a value in a sum of honest members' vectors and noise, in grid units.
+
+    Args:
+        members: number of members in the sum.
+        reach: the largest magnitude of a value in one vector, in grid units.
+        share: σ of one member's noise share, in grid units.
+    """
+    return members * reach + _TAIL_DEVIATIONS * share * (math.isqrt(members) + 1)
+
+
 def bytes_per_value(members: int, reach: int, share: int) -> int:
     """Return the number of bytes per value needed to represent the sum of all members' vectors and noise.
 
     Args:
         members: number of cell members.
-        reach: the largest magnitude of a value in one vector, in grid units.
-        share: σ of one member's noise share, in grid units.
+        reach: see `largest_value`.
+        share: see `largest_value`.
     """
-    largest = members * reach + _TAIL_DEVIATIONS * share * (math.isqrt(members) + 1)
+    largest = largest_value(members, reach, share)
     return next((width for width in WIDTHS if 2 * largest < 2 ** (8 * width)), WIDTHS[-1])
 
 

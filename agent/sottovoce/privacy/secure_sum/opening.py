@@ -1,7 +1,7 @@
 """Compute the exact sum over the survivors from masked vectors and shares, and verify opened sums."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Annotated
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import MessageRefused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum.masks import centre_values, own_mask, pair_mask, unpack_values
+from sottovoce.privacy.secure_sum.neighbourhoods import Neighbourhoods, neighbourhoods
 from sottovoce.privacy.secure_sum.shares import Combiner
 from sottovoce.privacy.secure_sum.statements import (
     MAX_MEMBERS,
@@ -20,14 +21,17 @@ from sottovoce.privacy.secure_sum.statements import (
     Offer,
     Places,
     Roster,
+    Signatures,
     Statement,
     Statements,
     SurvivorConfirmation,
-    decode_body,
+    body_bytes,
+    restore_statements,
     roster_from_offers,
     round_digest,
+    vectors_digest,
 )
-from sottovoce.privacy.secure_sum.steps import Revealed, Roots
+from sottovoce.privacy.secure_sum.steps import Revealed, RevealedShare, Roots
 
 _COMMITMENT = b"sottovoce/secure-sum/commitment/v1"
 
@@ -56,27 +60,46 @@ class Secrets:
 
 
 def recover_secrets(
-    roster: Roster, members: Sequence[int], survivors: Sequence[int], revealed: Mapping[int, Revealed]
+    roster: Roster,
+    graph: Neighbourhoods,
+    members: Sequence[int],
+    survivors: Sequence[int],
+    revealed: Mapping[int, Revealed],
 ) -> Secrets:
     """Return the secrets that open the sum over the survivors.
 
     Args:
         roster: the roster.
-        members: roster indices of the members that dealt shares to all others.
+        graph: the roster's neighbourhoods.
+        members: roster indices of the members that dealt shares to all their neighbours.
         survivors: roster indices of the survivors, ascending.
-        revealed: shares that each member has revealed for these survivors; the threshold sets the number of members.
+        revealed: shares that members have revealed for these survivors; enough of them to recover each secret.
     """
     dropouts = [index for index in members if index not in survivors]
-    combiner = Combiner(tuple(sorted(revealed)))
-    seeds = [
-        combiner.secret({index: shares.seeds[position].share for index, shares in revealed.items()})
-        for position in range(len(survivors))
-    ]
-    mask_keys = [
-        combiner.secret({index: shares.mask_keys[position].share for index, shares in revealed.items()})
-        for position in range(len(dropouts))
-    ]
+    shares = shares_by_dealer(graph, revealed)
+    combiners = {ranks: Combiner(ranks) for ranks in {tuple(held) for held in shares.values()}}
+    secrets = {
+        dealer: combiners[tuple(held)].secret({rank: share.share for rank, share in held.items()})
+        for dealer, held in shares.items()
+    }
+    seeds, mask_keys = [secrets[dealer] for dealer in survivors], [secrets[dealer] for dealer in dropouts]
     return Secrets(tuple(seeds), tuple(mask_keys), _find_cheaters(roster, survivors, dropouts, seeds, mask_keys))
+
+
+def shares_by_dealer(graph: Neighbourhoods, revealed: Mapping[int, Revealed]) -> dict[int, dict[int, RevealedShare]]:
+    """Return the shares from which each member's secret is recovered, by their ranks among the member's holders.
+
+    Args:
+        graph: the roster's neighbourhoods.
+        revealed: shares that members have revealed, by roster index; of either secret of a member, but not of both.
+    """
+    shares: dict[int, dict[int, RevealedShare]] = {}
+    for holder in sorted(revealed):
+        for share in (*revealed[holder].seeds, *revealed[holder].mask_keys):
+            held, rank = shares.setdefault(share.dealer, {}), graph.rank(share.dealer, holder)
+            if rank is not None and len(held) < graph.threshold:
+                held[rank] = share
+    return shares
 
 
 def seed_matches(seed: bytes, offer: Offer) -> bool:
@@ -106,14 +129,21 @@ def _find_cheaters(
 
 
 def compute_total(
-    roster: Roster, h: bytes, members: Sequence[int], vectors: Mapping[int, bytes], secrets: Secrets, size: int
+    roster: Roster,
+    graph: Neighbourhoods,
+    h: bytes,
+    members: Sequence[int],
+    vectors: Mapping[int, bytes],
+    secrets: Secrets,
+    size: int,
 ) -> NDArray[np.int64]:
     """Return the sum over the survivors, int64[size] in grid units.
 
     Args:
         roster: the roster.
+        graph: the roster's neighbourhoods.
         h: round digest.
-        members: roster indices of the members that dealt shares to all others.
+        members: roster indices of the members that dealt shares to all their neighbours.
         vectors: masked vectors of all survivors, by roster index.
         secrets: the secrets from `recover_secrets`, with an empty `cheaters`.
         size: vector length.
@@ -131,7 +161,7 @@ def compute_total(
         total += unpack_values(vectors[index], width) - own_mask(seed, h, size, width)
     for index, key in zip(dropouts, secrets.mask_keys, strict=True):
         private = X25519PrivateKey.from_private_bytes(key)
-        for survivor in survivors:
+        for survivor in graph.present_holders(index, vectors):
             mask = pair_mask(private, roster.offers[survivor].mask_key, h, (index, survivor), size, width)
             total = total + mask if index < survivor else total - mask
     return centre_values(total, width)
@@ -146,9 +176,11 @@ class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
     Attributes:
         roster: signed offers, ordered by owner.
-        members: roster indices of the members that dealt shares to all others.
+        members: roster indices of the members that dealt shares to all their neighbours.
         roots: the commitments of these members to their shares.
-        stands: signed confirmations of the same survivors; the threshold sets how many there must be.
+        survivors: roster indices of the survivors, ascending.
+        vectors: SHA-256 of each survivor's masked vector, in roster order.
+        stands: signatures that confirm these survivors and vectors; the threshold sets how many there must be.
         seeds: see Secrets.
         mask_keys: see Secrets.
     """
@@ -156,7 +188,9 @@ class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     roster: Statements
     members: Places
     roots: Roots
-    stands: Statements
+    survivors: Places
+    vectors: Roots
+    stands: Signatures
     seeds: _Secrets
     mask_keys: _Secrets
 
@@ -168,20 +202,25 @@ class VerifiedOpening:
     Attributes:
         opening: the opening.
         roster: the opening's roster.
+        graph: the roster's neighbourhoods.
         round: round digest h.
-        survivors: roster indices of the survivors, ascending.
     """
 
     opening: Opening
     roster: Roster
+    graph: Neighbourhoods
     round: bytes
-    survivors: tuple[int, ...]
+
+    @property
+    def survivors(self) -> tuple[int, ...]:
+        """Roster indices of the survivors, ascending."""
+        return self.opening.survivors
 
     def total(self, vectors: Mapping[int, bytes], size: int) -> NDArray[np.int64]:
         """Return the sum over the survivors; see `compute_total`."""
         opening = self.opening
         secrets = Secrets(opening.seeds, opening.mask_keys)
-        return compute_total(self.roster, self.round, opening.members, vectors, secrets, size)
+        return compute_total(self.roster, self.graph, self.round, opening.members, vectors, secrets, size)
 
 
 def verify_opening(
@@ -208,20 +247,25 @@ def verify_opening(
     members, threshold = opening.members, cell.opening_threshold(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
         raise _invalid_opening("the members are not valid roster positions")
-    if len(opening.roots) != len(members) or not opening.stands:
-        raise _invalid_opening("roots or confirmations are missing")
-    h = round_digest(roster.digest, members, opening.roots)
-    stand = decode_body(opening.stands[0], SurvivorConfirmation)
-    survivors = stand.survivors
-    if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
+    if len(opening.roots) != len(members):
+        raise _invalid_opening("roots are missing")
+    graph = neighbourhoods(cell, roster.digest, len(roster))
+    h = round_digest(graph, members, opening.roots)
+    survivors = opening.survivors
+    if list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
         raise _invalid_opening("the survivors are not members of the round")
-    credentials = {roster.owners[index]: roster.statements[index].credential for index in survivors}
-    for confirmation in opening.stands:
-        owner = confirmation.owner
-        if owner not in credentials or decode_body(confirmation, SurvivorConfirmation) != stand:
-            raise _invalid_opening("a non-survivor confirmed the survivors, or the confirmations differ")
-        verify_signature(Statement(owner, confirmation.body, credentials[owner], confirmation.signature))
-    signers = {confirmation.owner for confirmation in opening.stands if not is_revoked(confirmation.owner)}
+    if len(opening.vectors) != len(survivors):
+        raise _invalid_opening("vectors are missing")
+    if not {*opening.stands.places} <= {*survivors}:
+        raise _invalid_opening("a non-survivor confirmed the survivors")
+    stand = body_bytes(SurvivorConfirmation(h, survivors, vectors_digest(opening.vectors)))
+    for place, confirmation in zip(
+        opening.stands.places,
+        restore_statements(roster, opening.stands, [stand] * len(opening.stands.places)),
+        strict=True,
+    ):
+        verify_signature(replace(confirmation, credential=roster.statements[place].credential))
+    signers = {owner for place in opening.stands.places if not is_revoked(owner := roster.owners[place])}
     if min(len(signers), len(survivors)) < threshold:
         raise MessageRefused("cell", "too few devices confirmed the survivors of an opened sum")
     dropouts = [index for index in members if index not in survivors]
@@ -229,7 +273,7 @@ def verify_opening(
         raise _invalid_opening("the opening has the wrong number of secrets")
     if _find_cheaters(roster, survivors, dropouts, opening.seeds, opening.mask_keys):
         raise _invalid_opening("a secret does not match its owner's offer")
-    return VerifiedOpening(opening, roster, h, survivors)
+    return VerifiedOpening(opening, roster, graph, h)
 
 
 def _invalid_opening(reason: str) -> FalseStatement:

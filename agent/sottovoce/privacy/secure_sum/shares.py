@@ -1,11 +1,10 @@
 """Shamir shares of a member's two secrets, and their encryption for the other members.
 
-A library splits the secrets, but this module reconstructs them. A leader reconstructs the secrets of all cell members
-from shares at the same indices, so the library would repeat the same modular inversions for each member. When secrets
-are reconstructed, they no longer need protection.
+The shares of a secret are the values, at 1, 2, …, of a polynomial over the integers modulo PRIME. Its value at 0 is the
+secret, and its other coefficients are uniformly random (Shamir 1979). Decision 0057 says why no library does this.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -39,12 +38,24 @@ class Shares:
     mask_key: bytes
 
 
-def split_secret(secret: bytes, members: int, threshold: int) -> list[bytes]:
-    """Split a 32-byte secret into one share per member, such that any `threshold` shares determine it."""
-    from shamirs import shares  # not needed on devices without a cell
+def split_secret(secret: bytes, members: int, threshold: int, draw: Callable[[int], int]) -> list[bytes]:
+    """Split a 32-byte secret into one share per member, such that any `threshold` shares determine it.
 
-    points = shares(int.from_bytes(secret, "big"), members, modulus=PRIME, threshold=threshold)
-    return [point.value.to_bytes(SHARE_BYTES, "big") for point in points]
+    Args:
+        secret: the secret.
+        members: the number of shares.
+        threshold: the number of shares that determine the secret; fewer are independent of it.
+        draw: returns a secret, uniformly random number below its argument, as `secrets.randbelow` does. It is passed in
+            because learners, which are pure, import this module.
+    """
+    coefficients = [int.from_bytes(secret, "big"), *(draw(PRIME) for _ in range(threshold - 1))]
+    shares = []
+    for x in range(1, members + 1):
+        value = 0
+        for coefficient in reversed(coefficients):
+            value = (value * x + coefficient) % PRIME
+        shares.append(value.to_bytes(SHARE_BYTES, "big"))
+    return shares
 
 
 class Combiner:

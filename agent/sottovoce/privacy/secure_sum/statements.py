@@ -1,6 +1,6 @@
 """Statements that cell members sign, and the digests by which they agree on them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -10,6 +10,7 @@ from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
 from sottovoce.fleet.framing import frame_fields
+from sottovoce.privacy.secure_sum.neighbourhoods import Neighbourhoods
 
 KEY_BYTES = 32
 MAX_MEMBERS = 1024
@@ -18,6 +19,7 @@ Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Slot = Annotated[int, Meta(ge=0, le=2**53)]
 Place = Annotated[int, Meta(ge=0, lt=MAX_MEMBERS)]
 Places = Annotated[tuple[Place, ...], Meta(max_length=MAX_MEMBERS)]
+SignatureList = Annotated[tuple[Annotated[bytes, Meta(max_length=128)], ...], Meta(max_length=MAX_MEMBERS)]
 
 _STATEMENT = b"sottovoce/secure-sum/statement/v1"
 
@@ -47,7 +49,7 @@ class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
         roster: roster digest.
         size: number of members in the roster.
         offer: SHA-256 of the member's offer in the roster.
-        root: commitment to all shares; see sottovoce.privacy.secure_sum.share_tree.
+        root: commitment to all shares and sealed shares; see sottovoce.privacy.secure_sum.share_tree.
     """
 
     roster: Digest
@@ -98,22 +100,26 @@ class SurvivorProposal(Struct, frozen=True, forbid_unknown_fields=True, array_li
     Attributes:
         round: see `round_digest`.
         survivors: roster indices, ascending.
+        vectors: see `vectors_digest`.
     """
 
     round: Digest
     survivors: Places
+    vectors: Digest
 
 
 class SurvivorConfirmation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="stand"):
-    """Statement that a member confirms this set of survivors and will confirm no other set in this round.
+    """Statement that a member confirms these survivors and vectors, and will confirm no others in this round.
 
     Attributes:
         round: see `round_digest`.
         survivors: roster indices, ascending.
+        vectors: see `vectors_digest`.
     """
 
     round: Digest
     survivors: Places
+    vectors: Digest
 
 
 class RevealCommitment(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="shown"):
@@ -284,13 +290,59 @@ def roster_from_offers(statements: Sequence[Statement]) -> Roster:
     return Roster(tuple(statements), offers)
 
 
-def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) -> bytes:
+class Signatures(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Roster members' signatures on statements whose bodies the recipient derives itself.
+
+    Attributes:
+        places: the signers' roster indices.
+        signatures: their signatures, in the same order.
+    """
+
+    places: Places
+    signatures: SignatureList
+
+
+def signatures_of(statements: Mapping[int, Statement]) -> Signatures:
+    """Return the signatures of members' statements, given by roster index."""
+    places = tuple(sorted(statements))
+    return Signatures(places, tuple(statements[place].signature for place in places))
+
+
+def restore_statements(roster: Roster, signatures: Signatures, bodies: Sequence[bytes]) -> tuple[Statement, ...]:
+    """Return the statements without certificates that members signed, given their bodies in the signers' order.
+
+    Raises:
+        MessageRefused: for `malformed`, if there is not one signature and one body for each place in the roster.
+    """
+    places = signatures.places
+    if not len(places) == len(signatures.signatures) == len(bodies) or any(place >= len(roster) for place in places):
+        raise MessageRefused("malformed", "signatures of cell members do not fit the roster")
+    return tuple(
+        Statement(roster.owners[place], body, signature=signature)
+        for place, body, signature in zip(places, bodies, signatures.signatures, strict=True)
+    )
+
+
+def round_digest(graph: Neighbourhoods, members: Sequence[int], roots: Sequence[bytes]) -> bytes:
     """Return h, the digest of the roster, members and roots, on which all members must agree before masking.
 
     Args:
-        roster: roster digest.
-        members: roster indices of the members that dealt shares to all others.
+        graph: the roster's neighbourhoods.
+        members: roster indices of the members that dealt shares to all their neighbours.
         roots: these members' commitments to their shares, in the same order.
     """
     indices = b"".join(index.to_bytes(2, "big") for index in members)
-    return sha256(frame_fields(b"sottovoce/secure-sum/round/v1", (roster, indices, *roots))).digest()
+    if graph.sparse is None:
+        return sha256(frame_fields(b"sottovoce/secure-sum/round/v1", (graph.roster, indices, *roots))).digest()
+    sizes = b"".join(size.to_bytes(2, "big") for size in (graph.size, graph.sparse.neighbours, graph.sparse.threshold))
+    fields = (graph.roster, sizes, indices, *roots)
+    return sha256(frame_fields(b"sottovoce/secure-sum/sparse-round/v1", fields)).digest()
+
+
+def vectors_digest(vectors: Sequence[bytes]) -> bytes:
+    """Return the digest of the survivors' masked vectors, which determines the sum.
+
+    Args:
+        vectors: SHA-256 of each survivor's masked vector, in roster order.
+    """
+    return sha256(frame_fields(b"sottovoce/secure-sum/vectors/v1", vectors)).digest()

@@ -51,9 +51,9 @@ class Join(Step, frozen=True):
 
 
 class Sealed(Step, frozen=True):
-    """Sealed shares of both secrets for each roster member, in roster order; the entry for this device is empty.
+    """Sealed shares of both secrets for each member that holds shares, in roster order; any entry for itself is empty.
 
-    The leaves commit to all of these shares; see sottovoce.privacy.secure_sum.share_tree.
+    The leaves commit to the shares themselves; see sottovoce.privacy.secure_sum.share_tree.
     """
 
     sealed: SealedShares
@@ -61,9 +61,10 @@ class Sealed(Step, frozen=True):
 
 
 class Agree(Step, frozen=True):
-    """Request to agree on the members that dealt shares to all others.
+    """Request to agree on the members that dealt shares to all their neighbours.
 
-    For each of these members, the request contains the sealed shares for this device, their path and the signed root.
+    For each of these members, the request contains the signed root, and for each of them that is a neighbour, or this
+    device itself, the sealed shares for this device and their path.
     """
 
     members: Places
@@ -92,9 +93,10 @@ class Vector(Step, frozen=True):
 
 
 class Survive(Step, frozen=True):
-    """Request to confirm the survivors, which are the members whose vectors arrived."""
+    """Request to confirm the survivors, which are the members whose vectors arrived, and these vectors' digest."""
 
     survivors: Places
+    vectors: Digest
 
 
 class Reveal(Step, frozen=True):
@@ -123,7 +125,7 @@ RevealedShares = Annotated[tuple[RevealedShare, ...], Meta(max_length=MAX_MEMBER
 
 
 class Revealed(Step, frozen=True):
-    """Shares of each survivor's seed and of every other member's mask key, but never of both for one member."""
+    """Shares of each survivor's seed, and of every other neighbour's mask key, but never of both for one member."""
 
     seeds: RevealedShares
     mask_keys: RevealedShares

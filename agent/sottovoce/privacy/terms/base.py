@@ -10,6 +10,7 @@ from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.mechanisms.clipped_sum import ClippedSum, calibrate, exact_sum
 from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.vault.vault import VaultContext
 
@@ -33,7 +34,9 @@ class Terms(Protocol):
 
 
 def unit_records(records: Records, unit: str) -> Records:
-    """Keep the records' windows, as privacy units, if the unit is a window; otherwise drop them.
+    """Make the records' windows their privacy units if the unit is a window; drop windows if the unit is a record.
+
+    If the unit is the device, the windows remain facts about the records, such as a load's day.
 
     If the unit is a window, the records are sorted by window and content. A window's float sum depends on the order of
     addition; without sorting, it would depend on the records' positions in the file, which the charge does not cover.
@@ -43,7 +46,9 @@ def unit_records(records: Records, unit: str) -> Records:
     Raises:
         DataError: if the unit is a window, but the records have no windows.
     """
-    if unit != "window":
+    if unit == "device":
+        return records
+    if unit == "record":
         return replace(records, windows=None)
     if records.windows is None:
         raise DataError(
@@ -53,6 +58,34 @@ def unit_records(records: Records, unit: str) -> Records:
     order = np.lexsort((records.labels, *records.features.T, records.windows))
     ordered = records.at(order)
     return replace(ordered, units=ordered.windows)
+
+
+def sum_mechanism(
+    budget: Budget, *, clip: float, size: int, releases: int = 1, spent_mu_squared: float = 0.0
+) -> ClippedSum:
+    """Return the bound and noise of clipped sums that use up a budget; without an ε, the noise-free baseline's.
+
+    Args:
+        budget: the ledger's budget.
+        clip: L2 norm at which each row is clipped.
+        size: number of values in a sum.
+        releases: number of sums that the budget covers.
+        spent_mu_squared: the μ² of other releases that the same budget pays for.
+
+    Raises:
+        PrivacyError: if the noise cannot be calibrated.
+    """
+    if budget.epsilon is None:
+        return exact_sum(clip=clip, size=size)
+    return calibrate(
+        clip=clip,
+        size=size,
+        releases=releases,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        neighbouring=budget.neighbouring,
+        spent_mu_squared=spent_mu_squared,
+    )
 
 
 def check_unit(learner: str, budget: Budget) -> None:

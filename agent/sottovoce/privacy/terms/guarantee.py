@@ -1,5 +1,6 @@
 """Privacy statement for a run of gradient sums, and the parts that all statements share."""
 
+import math
 from typing import Literal
 
 from sottovoce.privacy.api import PrivacyStatement, Status
@@ -34,7 +35,11 @@ _BATCHES = {  # sampling method: the records in a sum, and the composition of th
 
 
 def gradient_guarantee(
-    budget: Budget, mechanism: ClippedSum, clip: float | None, sampling: str = "full"
+    budget: Budget,
+    mechanism: ClippedSum,
+    clip: float | None,
+    sampling: str = "full",
+    record_sum: ClippedSum | None = None,
 ) -> PrivacyStatement:
     """Return the guarantee for all gradient sums that the budget covers.
 
@@ -43,6 +48,7 @@ def gradient_guarantee(
         mechanism: mechanism of every release.
         clip: L2 clip norm of one unit's contribution; None if nothing is clipped.
         sampling: how the records in a sum are chosen: `full`, `poisson` or `blocks`.
+        record_sum: mechanism of the sum of records that precedes the gradients, if there is one.
     """
     batches, composition = _BATCHES[sampling]
     if not isinstance(mechanism, DiscreteGaussian):
@@ -55,6 +61,7 @@ def gradient_guarantee(
         mechanism=(
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}, "
             f"on {batches} sums of gradients clipped per {_CLIPPED[budget.unit]} at {clip:g}"
+            f"{_describe_record_sum(record_sum)}"
         ),
         composition=(
             composition + ("; each window pays for the releases that include it" if budget.unit == "window" else "")
@@ -64,6 +71,16 @@ def gradient_guarantee(
         threat_model=THREAT_MODEL,
         status=Status.PROVED,
         reason="docs/explanation/privacy-model.md; docs/decisions/0003-discrete-gaussian.md",
+    )
+
+
+def _describe_record_sum(mechanism: ClippedSum | None) -> str:
+    if not isinstance(mechanism, DiscreteGaussian):
+        return ""
+    longest = math.sqrt(mechanism.clip_squared) * mechanism.step
+    return (
+        f"; before them, once, on the sum of the records, clipped per example at {longest:.4g}, on the grid "
+        f"2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}"
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sottovoce.data import Records
+from sottovoce.data.products import Products
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.kernels.profile import Profile
@@ -13,10 +14,10 @@ from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.privacy.mechanisms.cell_sum import CellMechanism, calibrate_cell
-from sottovoce.privacy.mechanisms.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact_sum
+from sottovoce.privacy.mechanisms.clipped_sum import ClippedSum, DiscreteGaussian
 from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.secure_sum.statements import Statement
-from sottovoce.privacy.terms.base import unit_records
+from sottovoce.privacy.terms.base import sum_mechanism, unit_records
 from sottovoce.privacy.terms.cell_guarantee import cell_guarantee
 from sottovoce.privacy.terms.guarantee import gradient_guarantee
 from sottovoce.privacy.vault.cell_context import CellContext
@@ -31,12 +32,12 @@ class MeanTerms:
 
     Attributes:
         learner: the learner's name.
-        profile: the part of the device's vector that is released, and its bound.
+        profile: the vector that the device releases, and its bound.
         cell: the cell within which noise is shared; None if each device adds all of its noise itself.
     """
 
     learner: str
-    profile: Profile
+    profile: Profile | Products
     cell: Cell | None = None
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
@@ -79,16 +80,7 @@ class MeanTerms:
         Raises:
             PrivacyError: if the noise cannot be calibrated.
         """
-        if budget.epsilon is None:
-            return exact_sum(clip=self.profile.bound, size=self.profile.size)
-        return calibrate(
-            clip=self.profile.bound,
-            size=self.profile.size,
-            releases=1,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=budget.neighbouring,
-        )
+        return sum_mechanism(budget, clip=self.profile.bound, size=self.profile.size)
 
     def cell_mechanism(self, budget: Budget) -> CellMechanism:
         """Return the mechanism for a device's contribution to a cell's sum.

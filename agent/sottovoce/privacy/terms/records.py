@@ -28,8 +28,8 @@ from sottovoce.privacy.perturbation import (
     RecordMechanismPlugin,
     Scheme,
     register_scheme,
+    scheme,
 )
-from sottovoce.privacy.perturbation import scheme as own_scheme
 from sottovoce.privacy.perturbation.plugin import ReleasingScheme, Words
 from sottovoce.privacy.perturbation.scheme import Floats, Values
 from sottovoce.privacy.terms.base import check_unit, unit_records
@@ -99,7 +99,7 @@ class PluginScheme:
         return result
 
 
-def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
+def named_scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
     """Return the named scheme, from Sottovoce or another package; see sottovoce.privacy.perturbation.scheme.
 
     Raises:
@@ -112,7 +112,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
         register_scheme(
             name, lambda features, classes, epsilon: PluginScheme(plugin, mechanism, features, classes, epsilon)
         )
-    return own_scheme(name, features, classes, epsilon)
+    return scheme(name, features, classes, epsilon)
 
 
 _PROVED = "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md"

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from secrets import randbelow
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.secure_sum.masks import check_keys, own_mask, pack_values, pair_mask
+from sottovoce.privacy.secure_sum.neighbourhoods import Neighbourhoods, neighbourhoods
 from sottovoce.privacy.secure_sum.opening import commitment
 from sottovoce.privacy.secure_sum.share_tree import (
     ShareTree,
@@ -71,23 +73,24 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _ReceivedShares:
-    """The shares that a member dealt to this device, and their path to the root that the member signed."""
+    """The shares that a member dealt to this device, their path to the root that the member signed, and their rank."""
 
     shares: Shares
     path: bytes
+    rank: int
 
-    def matches(self, recipient: int, root: bytes, size: int) -> bool:
-        """Return whether the shares match the dealer's commitment, given the roster size."""
-        seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
-        return len(self.path) == path_bytes(size) and compute_root(recipient, seed, mask_key, self.path) == root
+    def matches(self, root: bytes, holders: int) -> bool:
+        """Return whether the shares match the dealer's commitment, given the number of members that hold shares."""
+        seed, mask_key = seed_leaf(self.rank, self.shares.seed), mask_key_leaf(self.rank, self.shares.mask_key)
+        return len(self.path) == path_bytes(holders) and compute_root(self.rank, seed, mask_key, self.path) == root
 
-    def seed_share(self, dealer: int, recipient: int) -> RevealedShare:
+    def seed_share(self, dealer: int) -> RevealedShare:
         """Return the seed share in the form in which it is revealed."""
-        return RevealedShare(dealer, self.shares.seed, mask_key_leaf(recipient, self.shares.mask_key), self.path)
+        return RevealedShare(dealer, self.shares.seed, mask_key_leaf(self.rank, self.shares.mask_key), self.path)
 
-    def mask_key_share(self, dealer: int, recipient: int) -> RevealedShare:
+    def mask_key_share(self, dealer: int) -> RevealedShare:
         """Return the mask-key share in the form in which it is revealed."""
-        return RevealedShare(dealer, self.shares.mask_key, seed_leaf(recipient, self.shares.seed), self.path)
+        return RevealedShare(dealer, self.shares.mask_key, seed_leaf(self.rank, self.shares.seed), self.path)
 
 
 @dataclass(slots=True)
@@ -99,7 +102,6 @@ class _Secrets:
     keys: _Keys | None
     roster: Roster | None = None
     index: int = -1
-    own_shares: _ReceivedShares | None = None
     root: bytes = b""
     received_shares: dict[int, _ReceivedShares] = field(default_factory=dict)
     members: tuple[int, ...] = ()
@@ -160,20 +162,22 @@ class CellMember:
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._verify_signature(statement)
             check_keys(offer.mask_key, offer.share_key)
-        threshold, keys = self._cell.opening_threshold(len(roster)), self._keys(secrets)
-        seeds = split_secret(keys.seed, len(roster), threshold)
-        mask_keys = split_secret(keys.mask_key.private_bytes_raw(), len(roster), threshold)
+        graph, keys = self._graph(roster), self._keys(secrets)
+        holders = graph.holders(index)
+        seeds = split_secret(keys.seed, len(holders), graph.threshold, randbelow)
+        mask_keys = split_secret(keys.mask_key.private_bytes_raw(), len(holders), graph.threshold, randbelow)
         dealt = [Shares(*pair) for pair in zip(seeds, mask_keys, strict=True)]
         bundle = tuple(
             b""
-            if recipient == index
-            else seal_shares(keys.share_key, offer.share_key, roster.digest, index, recipient, dealt[recipient])
-            for recipient, offer in enumerate(roster.offers)
+            if holder == index
+            else seal_shares(keys.share_key, roster.offers[holder].share_key, roster.digest, index, holder, dealt[rank])
+            for rank, holder in enumerate(holders)
         )
         leaves = share_leaves(dealt)
-        tree = ShareTree(leaves)
-        secrets.roster, secrets.index = roster, index
-        secrets.own_shares, secrets.root = _ReceivedShares(dealt[index], tree.path(index)), tree.root
+        tree, own_rank = ShareTree(leaves, bundle), graph.rank(index, index)
+        if own_rank is not None:
+            secrets.received_shares[index] = _ReceivedShares(dealt[own_rank], tree.path(own_rank), own_rank)
+        secrets.roster, secrets.index, secrets.root = roster, index, tree.root
         return Sealed(bundle, leaves)
 
     def agree(self, request: Agree) -> Ready | Unfit:
@@ -193,36 +197,44 @@ class CellMember:
             raise _refusal("the round's members are not valid positions in its roster")
         if secrets.index not in members or len(members) < self._cell.opening_threshold(len(roster)):
             raise _refusal("the round has too few members, or does not include this device")
-        if not len(members) == len(request.sealed) == len(request.paths) == len(request.roots):
+        graph = self._graph(roster)
+        if not graph.joins(members):
+            raise _refusal("too few of the round's members are neighbours")
+        dealers = graph.present_holders(secrets.index, members)
+        if len(members) != len(request.roots) or not len(dealers) == len(request.sealed) == len(request.paths):
             raise _refusal("some members of the round have not dealt their shares")
-        if request.roots[members.index(secrets.index)] != secrets.root:
+        roots = dict(zip(members, request.roots, strict=True))
+        if roots[secrets.index] != secrets.root:
             raise _refusal("the shares sent to the other members are not those that this device dealt")
-        assert secrets.own_shares is not None  # noqa: S101 - set together with the roster
-        received, unfit = {secrets.index: secrets.own_shares}, []
-        for member, raw, path, root in zip(members, request.sealed, request.paths, request.roots, strict=True):
-            if member != secrets.index:
-                unsealed = self._unseal(secrets, roster, member, raw, path)
-                if unsealed is None or not unsealed.matches(secrets.index, root, len(roster)):
-                    unfit.append(member)
+        received, unfit = dict(secrets.received_shares), []
+        for dealer, raw, path in zip(dealers, request.sealed, request.paths, strict=True):
+            if dealer != secrets.index:
+                unsealed = self._unseal(secrets, roster, dealer, raw, path)
+                if unsealed is None or not unsealed.matches(roots[dealer], graph.holder_count):
+                    unfit.append(dealer)
                 else:
-                    received[member] = unsealed
+                    received[dealer] = unsealed
         if unfit:
             return Unfit(tuple(unfit))
         secrets.received_shares, secrets.members = received, members
-        secrets.h = round_digest(roster.digest, members, request.roots)
+        secrets.h = round_digest(graph, members, request.roots)
         return Ready(roster.digest, secrets.h)
+
+    def _graph(self, roster: Roster) -> Neighbourhoods:
+        """Return the roster's neighbourhoods, which this vault derives itself."""
+        return neighbourhoods(self._cell, roster.digest, len(roster))
 
     def _unseal(
         self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes
     ) -> _ReceivedShares | None:
         """Return the shares that a member sealed for this device, or None if they are invalid."""
         private_key, public_key = self._keys(secrets).share_key, roster.offers[member].share_key
+        rank = self._graph(roster).rank(member, secrets.index)
         try:
-            return _ReceivedShares(
-                open_shares(private_key, public_key, roster.digest, member, secrets.index, raw), path
-            )
+            shares = open_shares(private_key, public_key, roster.digest, member, secrets.index, raw)
         except MessageRefused:
             return None
+        return None if rank is None else _ReceivedShares(shares, path, rank)
 
     def check_ready(self, request: Mask) -> tuple[int, bytes]:
         """Check that enough members are ready for the round that this device agreed on, so the round may be charged.
@@ -254,7 +266,7 @@ class CellMember:
         keys = self._keys(secrets)
         secrets.is_masked, secrets.keys = True, None
         vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
-        for member in secrets.members:
+        for member in self._graph(roster).present_holders(secrets.index, secrets.members):
             if member != secrets.index:
                 pair, key = (secrets.index, member), roster.offers[member].mask_key
                 mask = pair_mask(keys.mask_key, key, secrets.h, pair, len(part), width)
@@ -263,7 +275,7 @@ class CellMember:
         return Vector(raw, Masked(secrets.h, sha256(raw).digest()))
 
     def survive(self, request: Survive) -> SurvivorConfirmation:
-        """Confirm a set of survivors; only one set is ever confirmed.
+        """Confirm a set of survivors and their vectors; only one set, with one digest, is ever confirmed.
 
         Raises:
             MessageRefused: if this device may not confirm the set, or has confirmed another one.
@@ -274,9 +286,11 @@ class CellMember:
             raise _refusal("this device has not masked its vector yet, or some survivors are not members of this round")
         if secrets.index not in survivors or len(survivors) < self._cell.opening_threshold(len(roster)):
             raise _refusal("there are too few survivors, or they do not include this device")
-        stand = SurvivorConfirmation(secrets.h, survivors)
+        if not self._graph(roster).joins(survivors):
+            raise _refusal("too few of the survivors are neighbours, so a part of them would not be hidden in the sum")
+        stand = SurvivorConfirmation(secrets.h, survivors, request.vectors)
         if secrets.stand not in (None, stand):
-            raise _refusal("this device has confirmed a different set of survivors")
+            raise _refusal("this device has confirmed different survivors or vectors")
         secrets.stand = stand
         return stand
 
@@ -293,10 +307,11 @@ class CellMember:
         self._check_signed(
             request.stands, SurvivorConfirmation, stand, {roster.owners[index] for index in stand.survivors}
         )
-        dropouts = [index for index in secrets.members if index not in stand.survivors]
+        survivors = {*stand.survivors}
+        received = sorted(secrets.received_shares.items())
         return Revealed(
-            tuple(secrets.received_shares[index].seed_share(index, secrets.index) for index in stand.survivors),
-            tuple(secrets.received_shares[index].mask_key_share(index, secrets.index) for index in dropouts),
+            tuple(shares.seed_share(dealer) for dealer, shares in received if dealer in survivors),
+            tuple(shares.mask_key_share(dealer) for dealer, shares in received if dealer not in survivors),
         )
 
     def _check_signed(self, statements: Sequence[Statement], kind: type[B], body: B, allowed: Collection[str]) -> None:

@@ -9,12 +9,13 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.concurrency import BackgroundThread, ThreadPool
+from sottovoce.concurrency import BackgroundThread, ThreadPool, Turn
 from sottovoce.data import Records
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.privacy.accounting.events import Event, equal_except_units, with_units
@@ -88,7 +89,7 @@ class Vault:
             else context.make_cell(context.verify_signature)
         )
         self._thread: ThreadPool | None = None
-        self._turn = threading.Lock()  # two threads must not use the SQLite connection at the same time
+        self._turn = Turn()  # two threads must not use the SQLite connection at the same time
         self._ended_reason: str | None = None
         self._closing = threading.Event()
         if context.ledger.running_time.is_counting:
@@ -112,37 +113,35 @@ class Vault:
 
     def spending(self) -> Spending:
         """Return the spending recorded in the ledger."""
-        with self._turn:
-            return self._context.ledger.spending()
+        return self._turn.run(self._context.ledger.spending)
 
     def tip(self) -> LedgerPosition:
         """Return the ledger's latest position, as sent to peers."""
-        with self._turn:
-            return self._context.ledger.tip()
+        return self._turn.run(self._context.ledger.tip)
 
     def mark(self, charges: int, released: int) -> bytes | None:
         """Return the hash of the ledger's state at this charge and release, or None if one of them never existed."""
-        with self._turn:
-            return self._context.ledger.mark(charges, released)
+        return self._turn.run(partial(self._context.ledger.mark, charges, released))
 
     def witnesses(self) -> tuple[Witness, ...]:
         """Return the peers that keep the ledger's latest position."""
-        with self._turn:
-            return self._context.ledger.witnesses.load_newest()
+        return self._turn.run(self._context.ledger.witnesses.load_newest)
 
     def appoint(self, witnesses: tuple[Witness, ...]) -> None:
         """Replace the peers that keep the ledger's latest position."""
-        with self._turn:
-            self._context.ledger.witnesses.appoint(witnesses)
+        self._turn.run(partial(self._context.ledger.witnesses.appoint, witnesses))
 
     def end(self, action: Callable[[], object], reason: str) -> None:
         """Call `action` between answers, then refuse all further queries with this reason.
 
         If `action` raises an exception, the vault continues to answer queries.
         """
-        with self._turn:
+
+        def act_and_end() -> None:
             action()
             self._ended_reason = reason
+
+        self._turn.run(act_and_end)
 
     async def ask(self, query: Query) -> Answer:
         """Run `answer` in the vault's thread, so that neither computation nor the disk blocks the event loop."""
@@ -161,54 +160,54 @@ class Vault:
             LedgerError: if the ledger failed, or if this query was charged under other terms; nothing was released.
             DataError: if growing records cannot be read; nothing was charged.
         """
+        return self._turn.run(partial(self._answer, query))
+
+    def _answer(self, query: Query) -> Answer:
         query_id, context = query.id, self._context
-        with self._turn:
-            if (reason := self._closed_reason()) is not None:
-                return Refused(query_id, "task", reason)
-            plan = context.program.plan(query)
-            if isinstance(plan, Refused):
-                return plan
-            if (ended := self._restrict_to_ended(plan.event)) is None:
-                return Refused(query_id, "calendar", "none of the windows that may be queried has ended yet")
-            plan = replace(plan, event=ended)
-            charged, stored = context.ledger.charged_event(query_id), context.ledger.stored_release(query_id)
-            has_same_terms = charged is not None and equal_except_units(charged, plan.event)
-            if stored is None:
-                try:
-                    # If the query was charged under other terms, `charge` fails.
-                    payable_event = self._restrict_to_payable(plan.event) if charged is None else plan.event
-                except TaskRefused as refusal:
-                    return Refused(query_id, "task", str(refusal))
-                event = charged if has_same_terms else payable_event
-                records = (
-                    context.records
-                    if event is None or context.growing_records is None
-                    else context.growing_records.read()
-                )
-                if event is None or not context.ledger.charge(query_id, event):
-                    return self._refuse_unpaid(query_id, plan.event)
-                if records.units is None and event.units != plan.event.units:
-                    return Refused(
-                        query_id,
-                        "terms",
-                        "this query was charged for different records, with a different sampling method",
-                    )
-                indices = self._read(records, plan, event)
-                raw = context.program.compute(query, records if indices is None else records.at(indices))
-                value = plan.mechanism.apply(raw, context.noise)
-                if context.observer is not None:
-                    released = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
-                    self._notify_observer(query, indices, released, context.observer)
-                stored = StoredRelease(plan.mechanism.exponent, value.astype("<i8").tobytes(), context.noise.simulated)
-                context.ledger.store(query_id, stored)
-                return self._release(query_id, stored, event.units)
-            if charged is None or not has_same_terms or len(stored.value) != 8 * plan.mechanism.size:
+        if (reason := self._closed_reason()) is not None:
+            return Refused(query_id, "task", reason)
+        plan = context.program.plan(query)
+        if isinstance(plan, Refused):
+            return plan
+        if (ended := self._restrict_to_ended(plan.event)) is None:
+            return Refused(query_id, "calendar", "none of the windows that may be queried has ended yet")
+        plan = replace(plan, event=ended)
+        charged, stored = context.ledger.charged_event(query_id), context.ledger.stored_release(query_id)
+        has_same_terms = charged is not None and equal_except_units(charged, plan.event)
+        if stored is None:
+            try:
+                # If the query was charged under other terms, `charge` fails.
+                payable_event = self._restrict_to_payable(plan.event) if charged is None else plan.event
+            except TaskRefused as refusal:
+                return Refused(query_id, "task", str(refusal))
+            event = charged if has_same_terms else payable_event
+            records = (
+                context.records if event is None or context.growing_records is None else context.growing_records.read()
+            )
+            if event is None or not context.ledger.charge(query_id, event):
+                return self._refuse_unpaid(query_id, plan.event)
+            if records.units is None and event.units != plan.event.units:
                 return Refused(
                     query_id,
                     "terms",
-                    "this query has already been answered under different terms or for a different model",
+                    "this query was charged for different records, with a different sampling method",
                 )
-            return self._release(query_id, stored, charged.units)
+            indices = self._read(records, plan, event)
+            raw = context.program.compute(query, records if indices is None else records.at(indices))
+            value = plan.mechanism.apply(raw, context.noise)
+            if context.observer is not None:
+                released = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
+                self._notify_observer(query, indices, released, context.observer)
+            stored = StoredRelease(plan.mechanism.exponent, value.astype("<i8").tobytes(), context.noise.simulated)
+            context.ledger.store(query_id, stored)
+            return self._release(query_id, stored, event.units)
+        if charged is None or not has_same_terms or len(stored.value) != 8 * plan.mechanism.size:
+            return Refused(
+                query_id,
+                "terms",
+                "this query has already been answered under different terms or for a different model",
+            )
+        return self._release(query_id, stored, charged.units)
 
     @property
     def largest_step(self) -> int:
@@ -225,26 +224,27 @@ class Vault:
         Raises:
             LedgerError: if the ledger failed; nothing was released.
         """
+        return self._turn.run(partial(self._step, query))
+
+    def _step(self, query: CellQuery) -> CellAnswer | Refused:
         cell = self._cell
-        with self._turn:
-            if (reason := self._closed_reason()) is not None:
-                return Refused(query.id, "task", reason)
-            if cell is None:
-                return Refused(query.id, "query", "this vault does not take part in secure sums")
-            if self._context.growing_records is not None:
-                if (ended := self._restrict_to_ended(cell.event)) is None:
-                    return Refused(query.id, "calendar", "none of the windows that may be queried has ended yet")
-                cell = replace(cell, records=self._context.growing_records.read(), units=ended.units)
-            answer = cell.step(query)
-            return self._refuse_unpaid(query.id, cell.event) if answer is None else answer
+        if (reason := self._closed_reason()) is not None:
+            return Refused(query.id, "task", reason)
+        if cell is None:
+            return Refused(query.id, "query", "this vault does not take part in secure sums")
+        if self._context.growing_records is not None:
+            if (ended := self._restrict_to_ended(cell.event)) is None:
+                return Refused(query.id, "calendar", "none of the windows that may be queried has ended yet")
+            cell = replace(cell, records=self._context.growing_records.read(), units=ended.units)
+        answer = cell.step(query)
+        return self._refuse_unpaid(query.id, cell.event) if answer is None else answer
 
     def close(self) -> None:
         """Finish the answer in progress, then close the ledger."""
         self._closing.set()
         if self._thread is not None:
             self._thread.shutdown(wait=True)
-        with self._turn:
-            self._context.ledger.close()
+        self._turn.run(self._context.ledger.close)
 
     def _closed_reason(self) -> str | None:
         """Return why releases are currently not possible, or None if they are."""
@@ -262,14 +262,16 @@ class Vault:
 
     def _record_running_time(self) -> None:
         """Record the vault's running time regularly, and open the budget's next period when it is due; see Periods."""
+
+        def record() -> None:
+            if not self._closing.is_set():
+                self._context.ledger.record_running_time()
+
         while not self._closing.wait(RECORD_INTERVAL):
-            with self._turn:
-                if self._closing.is_set():
-                    return
-                try:
-                    self._context.ledger.record_running_time()
-                except (LedgerError, MemoryError) as error:
-                    _log.warning("life-not-noted %s", str(error) or "no memory")
+            try:
+                self._turn.run(record)
+            except (LedgerError, MemoryError) as error:
+                _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _refuse_unpaid(self, query: bytes, event: Event) -> Refused:
         """Refuse a query because the budget is spent, either permanently or until the next period or limit span."""

@@ -8,12 +8,12 @@ from msgspec import msgpack
 
 from sottovoce.algorithms.cell.public.messages import AnyContent, CellMessage, Doubted, Exposed
 from sottovoce.algorithms.cell.public.outbox import Step
+from sottovoce.algorithms.cell.public.proofs import Proof, judge_proof
 from sottovoce.algorithms.cell.public.state import CellState, Finding
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import Send
 from sottovoce.learning.learners.published_records import Provenance
 from sottovoce.privacy.cell import Cell
-from sottovoce.privacy.secure_sum.proofs import Proof, judge_proof
 from sottovoce.privacy.secure_sum.statements import Accusation, Statement, body_bytes, decode_body
 
 _EXCLUSION_BEATS = 1_000  # cycles for which a dishonest device is in no roster (decision 45)
@@ -22,8 +22,9 @@ _EXCLUSION_BEATS = 1_000  # cycles for which a dishonest device is in no roster 
 class Dishonesty:
     """Records dishonest devices, and warns the other devices about them.
 
-    A device is excluded if this device caught it lying, if a proof shows that it lied, or if it is accused by more
-    devices than the cell assumes can collude.
+    A device is excluded if it sent this device something that no honest device sends, if a proof shows that it lied,
+    or if it is accused by more devices than the cell assumes can collude. What a third device passes on counts against
+    the third device, unless the accused has signed it.
 
     Args:
         owner: the id of this device.
@@ -81,9 +82,10 @@ class Dishonesty:
             return state
         by_device = {**state.doubts.get(doubt.accused, {}), sender: doubt.why}
         state = replace(state, doubts={**state.doubts, doubt.accused: by_device})
-        if len(by_device) <= max(1, self._cell.colluding) or doubt.accused in state.excluded:
+        accusers = sorted(by_device.keys() - {self._owner})  # what this device doubts by itself is no lie: see `doubts`
+        if len(accusers) <= max(1, self._cell.colluding) or doubt.accused in state.excluded:
             return state
-        return self._strike_off(state, doubt.accused, doubt.why, f"reported by {', '.join(sorted(by_device))}")
+        return self._strike_off(state, doubt.accused, doubt.why, f"reported by {', '.join(accusers)}")
 
     def _strike_off(
         self, state: CellState, liar: str, description: str, source: str, proof: Proof | None = None

@@ -1,6 +1,6 @@
 """Collect and verify the members' signed statements as the leader or a deputy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -10,7 +10,6 @@ from sottovoce.algorithms.cell.public.messages import (
     AnyContent,
     Given,
     Go,
-    Offered,
     Readied,
     Shared,
     SharesRevealed,
@@ -18,14 +17,15 @@ from sottovoce.algorithms.cell.public.messages import (
     SurvivorAck,
     Unready,
 )
+from sottovoce.algorithms.cell.public.proofs import Equivocation, FalseShare, Proof, find_false_share, revealed_digest
 from sottovoce.algorithms.cell.public.state import LeaderState
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.published_records import Provenance
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum.masks import check_keys
+from sottovoce.privacy.secure_sum.neighbourhoods import Neighbourhoods
 from sottovoce.privacy.secure_sum.opening import FalseStatement
-from sottovoce.privacy.secure_sum.proofs import Equivocation, FalseShare, Proof, find_false_share, revealed_digest
-from sottovoce.privacy.secure_sum.share_tree import ShareTree
+from sottovoce.privacy.secure_sum.share_tree import ShareTree, is_sealed_by_dealer
 from sottovoce.privacy.secure_sum.statements import (
     B,
     Deal,
@@ -35,11 +35,15 @@ from sottovoce.privacy.secure_sum.statements import (
     Ready,
     RevealCommitment,
     Roster,
+    Signatures,
     Statement,
     SurvivorConfirmation,
     SurvivorProposal,
+    body_bytes,
     decode_body,
+    restore_statements,
     round_digest,
+    vectors_digest,
 )
 
 
@@ -61,22 +65,75 @@ def with_credential(roster: Roster, statement: Statement) -> Statement:
     return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
 
 
-def verify_roots(provenance: Provenance, roster: Roster, agreement: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
-    """Return the members' commitments, or None if one is invalid or the leader's signed digest does not match them.
+def restore_deals(roster: Roster, agreement: Agreed) -> tuple[Statement, ...]:
+    """Return the signed commitments of the members that a leader names, in their order, without certificates.
 
-    Every member signs its own commitment, so an invalid one means that the leader lied.
+    Raises:
+        MessageRefused: if the leader named members that are not in the roster, or left out commitments or signatures.
     """
-    roots = []
+    if len(agreement.roots) != len(agreement.members) or any(place >= len(roster) for place in agreement.members):
+        raise MessageRefused("malformed", "a leader's list of members does not fit the roster")
+    bodies = [
+        body_bytes(Deal(roster.digest, len(roster), sha256(roster.statements[member].body).digest(), root))
+        for member, root in zip(agreement.members, agreement.roots, strict=True)
+    ]
+    return restore_statements(roster, Signatures(agreement.members, agreement.signatures), bodies)
+
+
+def restore_masked(roster: Roster, named: SurvivorProposal, survived: Survived) -> tuple[Statement, ...]:
+    """Return the survivors' statements about their vectors, in roster order, without certificates.
+
+    Raises:
+        MessageRefused: if the leader named survivors that are not in the roster, or left out digests or signatures.
+    """
+    bodies = [body_bytes(Masked(named.round, vector)) for vector in survived.vectors]
+    return restore_statements(roster, Signatures(named.survivors, survived.signatures), bodies)
+
+
+def survivors_message(named: Statement, vectors: Mapping[int, Given]) -> Survived:
+    """Return a leader's list of survivors, with the digests of their vectors that they signed.
+
+    Args:
+        named: the leader's statement of the survivors.
+        vectors: the survivors' signed masked vectors, by roster index, in roster order.
+    """
+    digests = tuple(decode_body(given.statement, Masked).vector for given in vectors.values())
+    return Survived(named, digests, tuple(given.statement.signature for given in vectors.values()))
+
+
+def verify_roots(
+    provenance: Provenance, roster: Roster, graph: Neighbourhoods, recipient: int, agreement: Agreed, lead: Lead
+) -> tuple[bytes, ...] | None:
+    """Return the members' commitments, or None if the leader carried something other than what the members signed.
+
+    Every member signs a commitment to the shares that it sealed for each recipient, and the leader checks it. So a
+    commitment that does not cover the sealed shares for this device means that the leader lied.
+    """
     try:
-        for member, deal in zip(agreement.members, agreement.deals, strict=True):
-            body = verify_body(provenance, roster, roster.owners[member], deal, Deal)
-            offer = sha256(roster.statements[member].body).digest()
-            if body != Deal(roster.digest, len(roster), offer, body.root):
+        for deal in restore_deals(roster, agreement):
+            verify_body(provenance, roster, deal.owner, deal, Deal)
+        roots = dict(zip(agreement.members, agreement.roots, strict=True))
+        dealers = graph.present_holders(recipient, agreement.members)
+        carried = zip(dealers, agreement.sealed, agreement.pairs, agreement.paths, strict=True)
+        for dealer, sealed, pair, path in carried:
+            rank = graph.rank(dealer, recipient)
+            if rank is None or not is_sealed_by_dealer(rank, sealed, pair, path, roots[dealer], graph.holder_count):
                 return None
-            roots.append(body.root)
     except (MessageRefused, IndexError, ValueError):
         return None
-    return tuple(roots) if lead.round == round_digest(roster.digest, agreement.members, roots) else None
+    is_whole = list(agreement.members) == sorted({*agreement.members}) and recipient in agreement.members
+    digest = round_digest(graph, agreement.members, agreement.roots) if is_whole else None
+    return agreement.roots if lead.round == digest else None
+
+
+def verify_survivors(provenance: Provenance, roster: Roster, named: SurvivorProposal, survived: Survived) -> bool:
+    """Return whether each survivor that a leader names signed the vector that the leader names for it."""
+    try:
+        for statement in restore_masked(roster, named, survived):
+            verify_body(provenance, roster, statement.owner, statement, Masked)
+    except MessageRefused:
+        return False
+    return named.vectors == vectors_digest(survived.vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +169,31 @@ class StatementCollector:
         self._cell, self._size, self._provenance = cell, size, provenance
         self._bytes_per_element = bytes_per_element
 
-    def handle(self, leading: LeaderState | None, sender: str, content: AnyContent, beat: int) -> LeaderUpdate:
+    def check_offer(self, sender: str, statement: Statement) -> Offer:
+        """Check that a device offers to take part, and return its offer.
+
+        Raises:
+            MessageRefused: if the device did not sign the offer, its keys are unusable, or it is not in the fleet now.
+        """
+        if statement.owner != sender:
+            raise MessageRefused("cell", "a device sent another device's offer")
+        offer = decode_body(statement, Offer)
+        check_keys(offer.mask_key, offer.share_key)
+        self._provenance.admit(statement)
+        return offer
+
+    def handle(self, leading: LeaderState | None, sender: str, content: AnyContent) -> LeaderUpdate:
         """Handle a message from a member.
 
         Raises:
             MessageRefused: if the message is invalid; the state is left unchanged.
         """
-        if isinstance(content, Offered):
-            slot = decode_body(content.offer, Offer).slot
-            return LeaderUpdate(self._store_offer(leading or LeaderState(slot, "offers", beat), sender, content.offer))
-        if leading is None or leading.roster is None or sender not in leading.roster.owners:
+        if leading is None or sender not in leading.roster.owners:
             return LeaderUpdate(leading)
         roster, position = leading.roster, leading.roster.owners.index(sender)
         match content:
             case Shared() if leading.stage == "shares":
-                return LeaderUpdate(self._store_shares(leading, roster, position, content))
+                return self._store_shares(leading, roster, position, content)
             case Readied(_, lead) if leading.deputy:
                 if decode_body(lead, Lead).roster == roster.digest:
                     return self._compare_statements(leading, roster, leading.lead, lead)
@@ -141,40 +208,34 @@ class StatementCollector:
                 return self._store_vector(leading, roster, position, content)
             case Given() if leading.stage == "stands" and position in leading.survivors and leading.named is not None:
                 # The member has just switched to this deputy.
-                return LeaderUpdate(leading, ((sender, Survived(leading.named)),))
+                vectors = {survivor: leading.vectors[survivor] for survivor in leading.survivors}
+                return LeaderUpdate(leading, ((sender, survivors_message(leading.named, vectors)),))
             case SurvivorAck(_, named) if leading.deputy and position in leading.members:
                 if decode_body(named, SurvivorProposal).round == leading.round and named.owner in roster.owners:
                     return self._compare_statements(
                         replace(leading, named=leading.named or named), roster, leading.named, named
                     )
             case SurvivorAck(statement) if leading.stage == "stands" and position in leading.survivors:
-                if self._verify_body(roster, position, statement, SurvivorConfirmation) == SurvivorConfirmation(
-                    leading.round, leading.survivors
-                ):
+                stand = self._verify_body(roster, position, statement, SurvivorConfirmation)
+                if leading.named is not None and body_bytes(stand) == _confirmation_of(leading.named):
                     return LeaderUpdate(replace(leading, stands={**leading.stands, position: statement}))
             case SharesRevealed() if leading.stage == "reveals" and position in leading.survivors:
                 return self._store_revealed_shares(leading, roster, position, content)
         return LeaderUpdate(leading)
 
-    def _store_offer(self, leading: LeaderState, sender: str, offer: Statement) -> LeaderState:
-        if leading.stage != "offers":
-            return leading
-        if offer.owner != sender:
-            raise MessageRefused("cell", "a device sent another device's offer")
-        body = decode_body(offer, Offer)
-        check_keys(body.mask_key, body.share_key)
-        self._provenance.admit(offer)
-        return replace(leading, offers={**leading.offers, sender: offer})
-
-    def _store_shares(self, leading: LeaderState, roster: Roster, position: int, shared: Shared) -> LeaderState:
-        """Store a member's shares after checking them against its signed commitment."""
-        if (len(shared.sealed), len(shared.leaves)) != (len(roster), 2 * len(roster)):
-            return leading
+    def _store_shares(self, leading: LeaderState, roster: Roster, position: int, shared: Shared) -> LeaderUpdate:
+        """Store a member's shares. Report the member if it sent other shares than those to which it committed."""
+        signed = self._verify_body(roster, position, shared.statement, Deal)
+        if signed.roster != roster.digest:
+            return LeaderUpdate(leading)
         offer = sha256(roster.statements[position].body).digest()
-        deal = Deal(roster.digest, len(roster), offer, ShareTree(shared.leaves).root)
-        if self._verify_body(roster, position, shared.statement, Deal) != deal:
-            raise MessageRefused("cell", "a member signed shares that differ from those that it submitted")
-        return replace(leading, dealt={**leading.dealt, position: shared})
+        holders = leading.graph(self._cell).holder_count
+        is_whole = (len(shared.sealed), len(shared.leaves)) == (holders, 2 * holders)
+        if not is_whole or signed != Deal(
+            roster.digest, len(roster), offer, ShareTree(shared.leaves, shared.sealed).root
+        ):
+            return LeaderUpdate(leading, lies=((roster.owners[position], "sent shares that it did not sign"),))
+        return LeaderUpdate(replace(leading, dealt={**leading.dealt, position: shared}))
 
     def _store_vector(self, leading: LeaderState, roster: Roster, position: int, given: Given) -> LeaderUpdate:
         """Store a masked vector. Report the member if it signed two vectors or sent one that it did not sign."""
@@ -195,21 +256,19 @@ class StatementCollector:
         self, leading: LeaderState, roster: Roster, position: int, content: SharesRevealed
     ) -> LeaderUpdate:
         """Store shares that match their dealers' commitments. Report the member if it reveals any other share."""
-        revealed, gone = content.revealed, leading.gone
+        revealed, graph = content.revealed, leading.graph(self._cell)
         shown = self._verify_body(roster, position, content.statement, RevealCommitment)
         if shown.round != leading.round:
             return LeaderUpdate(leading)
+        if shown != RevealCommitment(leading.round, position, revealed_digest(revealed)):
+            return LeaderUpdate(leading, lies=((roster.owners[position], "revealed shares that it did not sign"),))
         dealers = (tuple(share.dealer for share in revealed.seeds), tuple(share.dealer for share in revealed.mask_keys))
-        if shown != RevealCommitment(leading.round, position, revealed_digest(revealed)) or dealers != (
-            leading.survivors,
-            gone,
-        ):
-            return LeaderUpdate(
-                leading, lies=((roster.owners[position], "revealed shares other than those requested"),)
-            )
-        if find_false_share(position, revealed, leading.members, leading.roots) is not None:
+        held = graph.present_holders(position, leading.survivors), graph.present_holders(position, leading.gone)
+        if dealers != held:
+            return LeaderUpdate(leading)  # no lie: another leader may have named other survivors to this member
+        if find_false_share(graph, position, revealed, leading.members, leading.roots) is not None:
             statement = with_credential(roster, content.statement)
-            proof = FalseShare(statement, revealed, roster.digest, leading.members, leading.roots)
+            proof = FalseShare(statement, revealed, roster.digest, len(roster), leading.members, leading.roots)
             return LeaderUpdate(leading, proofs=(proof,))
         return LeaderUpdate(replace(leading, revealed={**leading.revealed, position: revealed}))
 
@@ -223,5 +282,20 @@ class StatementCollector:
         proof = Equivocation(with_credential(roster, first), with_credential(roster, second))
         return LeaderUpdate(leading, proofs=(proof,))
 
+    def compare_vectors(self, leading: LeaderState, roster: Roster, masked: Iterable[Statement]) -> LeaderUpdate:
+        """Report the members that signed a vector for this device other than the one that a leader names."""
+        proofs = []
+        for statement in masked:
+            held = leading.vectors.get(roster.owners.index(statement.owner))
+            if held is not None and held.statement.body != statement.body:
+                proofs.append(Equivocation(with_credential(roster, held.statement), with_credential(roster, statement)))
+        return LeaderUpdate(leading, proofs=tuple(proofs))
+
     def _verify_body(self, roster: Roster, position: int, statement: Statement, kind: type[B]) -> B:
         return verify_body(self._provenance, roster, roster.owners[position], statement, kind)
+
+
+def _confirmation_of(named: Statement) -> bytes:
+    """Return the body with which a survivor confirms a leader's statement."""
+    proposal = decode_body(named, SurvivorProposal)
+    return body_bytes(SurvivorConfirmation(proposal.round, proposal.survivors, proposal.vectors))

@@ -26,14 +26,14 @@ class OpenedRound:
 
     Attributes:
         verified: the verified opening.
-        vectors: signed masked vectors, keyed by member position.
+        vectors: masked vectors, keyed by member position.
         sources: devices that have the missing vectors, starting with the next one to ask; empty once none is missing.
         since: the beat on which the current source was first asked.
         retries: the number of retries so far.
     """
 
     verified: VerifiedOpening
-    vectors: Mapping[int, Given] = field(default_factory=dict)
+    vectors: Mapping[int, bytes] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     since: int = 0
     retries: int = 0
@@ -55,15 +55,15 @@ class OpenedRound:
 
     def answer(self, want: Want) -> Vectors:
         """Return the requested vectors, stopping before the first that is missing or does not fit into the message."""
-        vectors: list[Given] = []
+        vectors: dict[int, bytes] = {}
         size = 0
         for position in want.places:
             vector = self.vectors.get(position)
-            if vector is None or (vectors and size + len(vector.vector) > _MAX_BYTES):
+            if vector is None or (vectors and size + len(vector) > _MAX_BYTES):
                 break
-            vectors.append(vector)
-            size += len(vector.vector)
-        return Vectors(want.round, tuple(vectors))
+            vectors[position] = vector
+            size += len(vector)
+        return Vectors(want.round, tuple(vectors), tuple(vectors.values()))
 
 
 class Knowledge:
@@ -88,39 +88,19 @@ class Knowledge:
         point = sha256(self._consumer.point(numerator)).digest()
         return verified if verified.roster.offers[0].point == point else None
 
-    def add_vectors(self, opened: OpenedRound, vectors: tuple[Given, ...]) -> OpenedRound:
-        """Return the round extended by the given vectors, each of which is verified first.
+    def add_vectors(self, opened: OpenedRound, vectors: Mapping[int, bytes]) -> OpenedRound:
+        """Return the round extended by the given vectors, by roster index, each of which is verified first.
 
         Raises:
-            FalseStatement: if the owner of a vector did not sign it for this round.
+            FalseStatement: if a vector is not the one that the survivors confirmed.
         """
-        return replace(opened, vectors={**opened.vectors, **self._verify_vectors(opened.verified, vectors)})
+        size = self._consumer.size * self._consumer.bytes_per_element(len(opened.verified.roster))
+        check_confirmed(opened.verified, vectors, size)
+        return replace(opened, vectors={**opened.vectors, **vectors})
 
-    def _verify_vectors(self, verified: VerifiedOpening, vectors: tuple[Given, ...]) -> dict[int, Given]:
-        roster, accepted = verified.roster, {}
-        for vector in vectors:
-            if vector.statement.owner not in roster.owners:
-                raise FalseStatement("cell", "a masked vector comes from a device that is not a member of the round")
-            position = roster.owners.index(vector.statement.owner)
-            if position in verified.survivors:
-                check_vector(
-                    vector, verified.round, self._consumer.size * self._consumer.bytes_per_element(len(roster))
-                )
-                try:
-                    self._provenance.verify(
-                        replace(vector.statement, credential=roster.statements[position].credential)
-                    )
-                except MessageRefused as error:
-                    raise FalseStatement("provenance", str(error)) from error
-                accepted[position] = vector
-        return accepted
-
-    def value_after_sum(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
-        """Return the value after an opened sum, and the number of members that contributed to it."""
-        vectors = {position: vector.vector for position, vector in opened.vectors.items()}
-        total = opened.verified.total(vectors, self._consumer.size)
-        members = len(opened.verified.survivors)
-        return self._consumer.value_after_sum(numerator, opened.slot, total, members), members
+    def total(self, opened: OpenedRound) -> NDArray[np.int64]:
+        """Return the sum that an opened round yields, int64[P] in grid steps."""
+        return opened.verified.total(opened.vectors, self._consumer.size)
 
     def sign_knowledge(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
         """Return a signed statement of the sums that this device knows."""
@@ -164,6 +144,18 @@ class Knowledge:
 def knowledge_statement(slot: int, members: int, numerator: Numerator) -> ResultCommitment:
     """Return a device's unsigned commitment to its result after `slot` sums."""
     return ResultCommitment(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
+
+
+def check_confirmed(verified: VerifiedOpening, vectors: Mapping[int, bytes], size: int) -> None:
+    """Check that these vectors, by roster index, have this size in bytes and are those that the survivors confirmed.
+
+    Raises:
+        FalseStatement: if a vector is another one.
+    """
+    confirmed = dict(zip(verified.survivors, verified.opening.vectors, strict=True))
+    for position, vector in vectors.items():
+        if len(vector) != size or confirmed.get(position) != sha256(vector).digest():
+            raise FalseStatement("cell", "a masked vector is not the one that the survivors confirmed")
 
 
 def check_vector(vector: Given, h: bytes, size: int) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sottovoce.algorithms.cell.public.messages import CellMessage
+from sottovoce.algorithms.cell.public.messages import CellMessage, Offered, Wish
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.learning.learners.learner import Effect, Send
 
@@ -22,9 +22,16 @@ def queue_sends(step: Step) -> Step:
         queue = state.outbox.get(effect.recipient)
         if queue is None:
             due.append(effect)
-        waiting = () if queue is None else (*queue, effect.message)[-_MAX_QUEUED:]
+        waiting = () if queue is None else (*_still_useful(queue, effect.message), effect.message)[-_MAX_QUEUED:]
         state = replace(state, outbox={**state.outbox, effect.recipient: waiting})
     return state, due
+
+
+def _still_useful(queue: tuple[CellMessage, ...], newer: CellMessage) -> tuple[CellMessage, ...]:
+    """Return the queued messages without those that a newer one replaces: wishes and offers."""
+    if not isinstance(newer.content, Wish | Offered):
+        return queue
+    return tuple(message for message in queue if not isinstance(message.content, type(newer.content)))
 
 
 def send_next(state: CellState, recipient: str) -> Step:

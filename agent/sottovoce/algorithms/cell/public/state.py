@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound
 from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Go, Known, Shared, SurvivorAck
-from sottovoce.privacy.secure_sum.proofs import Proof
+from sottovoce.algorithms.cell.public.proofs import Proof
+from sottovoce.privacy.cell import Cell
+from sottovoce.privacy.secure_sum.neighbourhoods import Neighbourhoods, neighbourhoods
 from sottovoce.privacy.secure_sum.statements import Deal, Roster, Statement, decode_body
 from sottovoce.privacy.secure_sum.steps import Revealed
 
@@ -20,10 +22,9 @@ class LeaderState:
 
     Attributes:
         slot: the number of the sum.
-        stage: the messages the leader is waiting for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
+        stage: the messages the leader is waiting for: `shares`, `readies`, `vectors`, `stands` or `reveals`.
         since: the beat on which the stage began.
-        offers: offers, keyed by owner.
-        roster: the participating devices; None before there is a roster.
+        roster: the participating devices.
         dealt: each member's shares for the others, keyed by member position.
         members: the positions of the members that dealt shares.
         deals: the signed commitments to these shares, keyed by member position.
@@ -43,8 +44,7 @@ class LeaderState:
     slot: int
     stage: str
     since: int
-    offers: Mapping[str, Statement] = field(default_factory=dict)
-    roster: Roster | None = None
+    roster: Roster
     dealt: Mapping[int, Shared] = field(default_factory=dict)
     members: tuple[int, ...] = ()
     deals: Mapping[int, Statement] = field(default_factory=dict)
@@ -60,6 +60,10 @@ class LeaderState:
     deputy: bool = False
     named: Statement | None = None
 
+    def graph(self, cell: Cell) -> Neighbourhoods:
+        """Return the neighbourhoods of the roster."""
+        return neighbourhoods(cell, self.roster.digest, len(self.roster))
+
     @property
     def gone(self) -> tuple[int, ...]:
         """The positions of the members that dropped out."""
@@ -69,6 +73,23 @@ class LeaderState:
     def roots(self) -> tuple[bytes, ...]:
         """The members' commitments, in member order."""
         return tuple(decode_body(self.deals[member], Deal).root for member in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOffer:
+    """An offer that a leader, or a device that may become the leader, keeps.
+
+    Attributes:
+        slot: the number of the sum.
+        attempt: the attempt for which it was made.
+        beat: the beat on which it last arrived.
+        statement: the signed offer.
+    """
+
+    slot: int
+    attempt: int
+    beat: int
+    statement: Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +136,28 @@ class CellState:
         given: the masked vector, sent on the beat after it was computed.
         survivor_ack: this device's acknowledgement of the survivors.
         dishonest: recorded lies, keyed by device.
-        doubts: reported lies, keyed by accused device and then by accuser.
-        silent: devices that led a round without a result, and are skipped as leaders.
+        doubts: reported lies, keyed by accused device and then by accuser; with this device as the accuser, results
+            that differ from its own, which may be honest results of another round.
+        suspects: leaders of charged rounds that failed, with the number of the sum. That is no proof of dishonesty, so
+            they are only left out of later rosters for this sum, if these are large enough without them, and do not
+            lead later sums, unless all devices are suspects.
+        attempt: the number of the current attempt at the sum, from 0, which determines the leader.
+        offered_attempt: the attempt at which this device last sent its offer.
+        wish: the highest attempt for which this device wishes.
+        wishes: the highest attempt for which each peer wishes.
+        offers: other devices' offers, and this one's if it leads, keyed by owner.
+        quorum_beat: the beat on which there were first enough offers for a roster; None if there are too few.
+        gathered: the number of offers that the leader last said it had; 0 before it answers.
         turn: the index of the peer to ask next for a sum.
         opening: the current sum as opened by other devices, while its masked vectors are being fetched.
+        incomplete: devices whose opening of this sum was dropped because its masked vectors could not be fetched.
         opened: the last sum that this device verified, for devices that ask for it.
         votes: the sums that each device claims to know, while this device lags behind.
         last_seek_beat: the beat on which all peers were last asked for later sums.
         leading: the rounds that this device leads or may take over, keyed by sum.
+        closed: the last round that this device opened as the leader, in which shares may still arrive.
         failed_rounds: the number of rounds that failed on this device.
+        refused_rounds: the digests of rounds whose sum honest members cannot have made.
         outbox: queued messages, keyed by peer; a peer has an entry while a message is in transit to it.
         simulated: whether any of the state comes from a seeded noise stream.
     """
@@ -150,14 +184,24 @@ class CellState:
     survivor_ack: SurvivorAck | None = None
     dishonest: Mapping[str, Finding] = field(default_factory=dict)
     doubts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    silent: frozenset[str] = frozenset()
+    attempt: int = 0
+    offered_attempt: int = 0
+    wish: int = 0
+    wishes: Mapping[str, int] = field(default_factory=dict)
+    offers: Mapping[str, HeldOffer] = field(default_factory=dict)
+    quorum_beat: int | None = None
+    gathered: int = 0
+    suspects: Mapping[str, int] = field(default_factory=dict)
     turn: int = 0
     opening: OpenedRound | None = None
+    incomplete: frozenset[str] = frozenset()
     opened: OpenedRound | None = None
     votes: Mapping[str, Known] = field(default_factory=dict)
     last_seek_beat: int = -(2**30)
     leading: Mapping[int, LeaderState] = field(default_factory=dict)
+    closed: LeaderState | None = None
     failed_rounds: int = 0
+    refused_rounds: frozenset[bytes] = frozenset()
     outbox: Mapping[str, tuple[CellMessage, ...]] = field(default_factory=dict)
     simulated: bool = False
 
@@ -174,5 +218,11 @@ class CellState:
     def traced(self) -> dict[str, Any]:
         """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
         numerator = None if self.numerator is None else self.numerator.tolist()
-        position = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "failed": self.failed_rounds}
-        return {**position, "slot": self.slot, "numerator": numerator, "members": self.members}
+        position = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "attempt": self.attempt}
+        return {
+            **position,
+            "failed": self.failed_rounds,
+            "slot": self.slot,
+            "numerator": numerator,
+            "members": self.members,
+        }

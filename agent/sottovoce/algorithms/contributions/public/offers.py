@@ -23,10 +23,11 @@ class Offers:
         own_rank: the rank of this device.
         capacity: how many contributions from other devices every device stores; those of the lowest ranks are kept.
         width: the number of values in a contribution.
+        fanout: the number of peers to which this device sends its newest contribution unasked.
     """
 
-    def __init__(self, own_rank: int, *, capacity: int, width: int) -> None:
-        self._rank, self._capacity, self._width = own_rank, capacity, width
+    def __init__(self, own_rank: int, *, capacity: int, width: int, fanout: int) -> None:
+        self._rank, self._capacity, self._width, self._fanout = own_rank, capacity, width, fanout
 
     def offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
         """Return the contributions to send to a peer, besides the list of all held; None if both hold the same set.
@@ -50,12 +51,20 @@ class Offers:
             return None
         if self._width * 8 > _MAX_REPLY_BYTES:
             return missing
-        last_listed = {} if peer in state.senders else state.last_sent_steps.get(peer, {})
-        return tuple(
-            contribution
-            for contribution in missing
-            if contribution is own or _still_lacks(reported, last_listed, rank(contribution.owner))
-        )
+        pushed = {self._rank} if own is not None and self._is_pushed(state, peer, own, reported) else set()
+        if peer not in state.senders:
+            # Most peers have them from another device by the time of the second list without them.
+            listed = state.listed_before.get(peer, {})
+            pushed |= {owner_rank for owner_rank in listed if _still_lacks(reported, listed, owner_rank)}
+        return tuple(contribution for contribution in missing if rank(contribution.owner) in pushed)
+
+    def _is_pushed(self, state: ContributionsState, peer: str, own: Contribution, reported: Mapping[int, int]) -> bool:
+        """Return whether this device's contribution is sent along: to the first peers, and to those that still lack it.
+
+        All other peers soon have it from one of the first.
+        """
+        told = sum(listed.get(self._rank, 0) >= own.steps for listed in state.last_sent_steps.values())
+        return told < self._fanout or _still_lacks(reported, state.last_sent_steps.get(peer, {}), self._rank)
 
     def reply_to(self, state: ContributionsState, sender: str, known: Mapping[int, int]) -> tuple[Contribution, ...]:
         """Return the contributions that a message's sender lacks, as far as they fit into a reply.
@@ -96,7 +105,7 @@ class Offers:
         behind = [owner_rank for owner_rank, lag in lags.items() if lag > 0]
         for owner_rank in sorted(behind, key=lambda owner_rank: (-lags[owner_rank], owner_rank)):
             contribution = state.held[owner_rank]
-            max_bytes -= contribution.numerator.nbytes + len(contribution.credential)
+            max_bytes -= 8 * contribution.value_count + len(contribution.credential)
             if selected and max_bytes < 0:
                 break
             selected.append(contribution)

@@ -45,6 +45,7 @@ from sottovoce.algorithms.steps.public.descent_schedule import (
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import (
     Ask,
+    CrashLoss,
     Delivered,
     Effect,
     Event,
@@ -92,7 +93,6 @@ class Pairwise:
             all steps.
     """
 
-    restates: ClassVar[bool] = True
     reply_kind: ClassVar[str] = Move.kind
 
     def __init__(self, schedule: Schedule, initial: NDArray[np.float64], *, reach: float, max_steps: int) -> None:
@@ -118,6 +118,15 @@ class Pairwise:
     def restore(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
         """Return a saved state without the proposals in transit when the device stopped; see Learner.restore."""
         return replace(state, beat=0, open_proposals={}, lag=0, recent_proposers=())
+
+    def crash_loss(self, stored: PairwiseState, state: PairwiseState) -> CrashLoss:
+        """Return what a crash would lose: every step and every move shifts the fleet's mean if its device loses it."""
+        unchanged = (
+            np.array_equal(stored.numerator, state.numerator)
+            and (stored.step, stored.is_blank, stored.exhausted) == (state.step, state.is_blank, state.exhausted)
+            and stored.last_used_window == state.last_used_window
+        )
+        return CrashLoss.NOTHING if unchanged else CrashLoss.LASTING
 
     def progress(self, state: PairwiseState) -> Progress:
         """Return the learner's progress; see Learner.progress."""

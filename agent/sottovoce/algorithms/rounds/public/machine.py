@@ -30,7 +30,7 @@ from sottovoce.algorithms.rounds.public.attendance import (
 from sottovoce.algorithms.rounds.public.mixing_only import MixingOnly
 from sottovoce.algorithms.rounds.public.schedule import BEATS_PER_PHASE, MAX_BEHIND, RoundsSchedule
 from sottovoce.algorithms.rounds.public.state import LARGEST, RESTING, RoundMessage, RoundsState
-from sottovoce.algorithms.rounds.public.work import Algorithm, Floats, Mixing, Work
+from sottovoce.algorithms.rounds.public.work import Floats, Mixing, RoundAlgorithm, Work
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners.learner import (
     Ask,
@@ -62,7 +62,7 @@ class Rounds:
         start: float64[P], the initial model, which all devices share.
     """
 
-    def __init__(self, schedule: RoundsSchedule, algorithm: Algorithm, start: Floats) -> None:
+    def __init__(self, schedule: RoundsSchedule, algorithm: RoundAlgorithm, start: Floats) -> None:
         self.schedule = schedule
         self.algorithm = algorithm
         self._start = start
@@ -223,7 +223,7 @@ class Rounds:
             replace(state, work=_clip_vectors(work), simulated=state.simulated or answer.simulated)
         )
 
-    def _algorithm(self, round_number: int) -> Algorithm:
+    def _algorithm(self, round_number: int) -> RoundAlgorithm:
         return self.algorithm if round_number < self.schedule.steps else _MIXING
 
     def _validate_message(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:

@@ -78,7 +78,7 @@ class Work:
         return replace(self, noted={"noted_in": self.round, **facts})
 
 
-class Algorithm(Protocol):
+class RoundAlgorithm(Protocol):
     """The algorithm for a private round, which stores only public settings."""
 
     @property

@@ -138,6 +138,11 @@ SHARE_BITS = 16
 """Default number of fractional bits in a vector that is sent."""
 
 
+def is_in_range(numbers: NDArray[np.int64]) -> bool:
+    """Return whether no coordinate is larger in magnitude than MAX_NUMERATOR."""
+    return bool(numbers.min() >= -MAX_NUMERATOR and numbers.max() <= MAX_NUMERATOR)
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """The public schedule of a device that steps along noisy sums, fixed before it starts.
@@ -261,7 +266,7 @@ def contribution(
 
 
 def damped_contribution(
-    schedule: Schedule, state: DampedQuery, value: NDArray[np.int64], step: float
+    schedule: Schedule, state: DampedQuery, value: NDArray[np.int64], step: float, units: int = 1
 ) -> tuple[NDArray[np.int64], float, NDArray[np.float64] | None]:
     """Return a release's contribution, shortened by the schedule's damping, and the new `variation` and `last`.
 
@@ -270,8 +275,9 @@ def damped_contribution(
         state: provides t, C_t if it varies, the last release, and the variation so far.
         value: int64, the release on its grid.
         step: the grid step.
+        units: see contribution.
     """
-    change, damping = contribution(schedule, state, value, step), schedule.damping
+    change, damping = contribution(schedule, state, value, step, units), schedule.damping
     if damping is None:
         return change, 0.0, None
     release, variation = value[: schedule.size] * np.float64(step), state.variation

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiomqtt import Client, MqttError, ProtocolVersion, Will
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
+from aiomqtt import Client, MqttError, ProtocolVersion, Topic, Will
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 QOS = 1
 CONNECT_SECONDS = 10.0
-_MAX_QUEUED_MESSAGES = 256  # received but unprocessed; further messages are dropped, and their senders retry
+_MAX_QUEUED_MESSAGES = 256  # received before the device listens; further messages are dropped, and their senders retry
 _INFLIGHT = 20
 _RECEIVE_MAXIMUM = 16
 _MAX_PACKET_BYTES = 2**18  # devices send messages of at most half this size
@@ -63,8 +63,16 @@ class Broker:
 
 
 class ClosableClient(Client):
-    """A client whose connection can be closed in any state."""
+    """A client whose connection can be closed in any state, and that hands over each message as it arrives.
 
+    aiomqtt queues a few hundred messages and drops all others, so a flood would displace the messages of honest senders
+    before anything has read whose they are.
+
+    Attributes:
+        on_message: called with the topic and payload of each message; None queues them in `messages`.
+    """
+
+    on_message: Callable[[str, bytes], None] | None = None
     _opening = False
     _hung_up = False
 
@@ -76,6 +84,12 @@ class ClosableClient(Client):
         self._hung_up = True
         if not self._opening:
             self._client._sock_close()
+
+    def _on_message(self, client: Any, userdata: Any, message: MQTTMessage) -> None:
+        if self.on_message is None:
+            super()._on_message(client, userdata, message)
+        else:
+            self.on_message(Topic(message.topic).value, bytes(message.payload))
 
     def _client_connect(self) -> None:
         """Connect; this runs in a thread that cannot be cancelled."""

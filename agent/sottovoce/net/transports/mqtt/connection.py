@@ -14,7 +14,7 @@ from paho.mqtt.packettypes import PacketTypes
 
 from sottovoce.concurrency import cancel_and_wait
 from sottovoce.errors import SottovoceError
-from sottovoce.net.transports.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_client
+from sottovoce.net.transports.mqtt.client import CONNECT_SECONDS, QOS, Broker, ClosableClient, new_client
 from sottovoce.ops import RateLimitedLog
 
 _T = TypeVar("_T")
@@ -31,7 +31,7 @@ _WAIT = "broker"
 
 
 class Waiting(Protocol):
-    """Interface for reporting a connection's waits; sottovoce.node.wait_status.Waits implements it."""
+    """Interface for reporting a connection's waits; sottovoce.node.waits.Waits implements it."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
         """Record that a wait of at most `seconds` has begun."""
@@ -203,7 +203,9 @@ class Connection:
         else:
             self._sparse_log.log(logging.INFO, "connected", "broker-connected %s", self._endpoint)
 
-    async def _listen(self, client: Client) -> None:
+    async def _listen(self, client: ClosableClient) -> None:
+        """Handle each message as it arrives, and first those that arrived during the subscription, until the end."""
+        client.on_message = self._on_message
         async for message in client.messages:
             if isinstance(message.payload, bytes | bytearray):
                 self._on_message(message.topic.value, bytes(message.payload))

@@ -91,6 +91,11 @@ class KnownDevices:
     def __contains__(self, device: str) -> bool:
         return device in self._known
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The node ids of all known devices, the most recently introduced last."""
+        return tuple(self._known)
+
     def find(self, device: str) -> KnownDevice | None:
         """Return a known device if its introduction is still valid, and None otherwise."""
         known = self._known.get(device)

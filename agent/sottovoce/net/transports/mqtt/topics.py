@@ -24,6 +24,10 @@ class Topics:
         """The topic filter for all messages to this device."""
         return f"{ROOT}/{self.fleet}/in/{self.device}/+"
 
+    def inbox_from(self, sender: str) -> str:
+        """Return the topic for messages from one device to this one."""
+        return f"{self.inboxes[:-1]}{sender}"
+
     def inbox(self, recipient: str) -> str:
         """Return the topic for messages from this device to another device."""
         return f"{ROOT}/{self.fleet}/in/{recipient}/{self.device}"

@@ -17,6 +17,7 @@ from sottovoce.fleet.trust import Trust
 from sottovoce.net.transports.mqtt.client import Broker
 from sottovoce.net.transports.mqtt.connection import Connection, Waiting
 from sottovoce.net.transports.mqtt.exchanges import Exchanges, PeerUnavailable
+from sottovoce.net.transports.mqtt.intake import Intake
 from sottovoce.net.transports.mqtt.introduction import decode_canonical
 from sottovoce.net.transports.mqtt.known_devices import KnownDevice, KnownDevices
 from sottovoce.net.transports.mqtt.presence import Echo, IntroductionVerifier, Presence
@@ -55,6 +56,9 @@ class MqttTransport:
         trust: this device's identity and the devices that it trusts.
         incarnation: number of times that this device has started.
         waiting: receives reports of the waits.
+        charge_frame: function called with the sender of each frame before the frame is read; raises MessageRefused if
+            the sender's quota is used up, after which the sender is shut out for a while.
+        note_refused_frame: function called with the sender of each refused frame, and the refusal.
         on_peer_reachable: function called with the node id of a peer that has connected to the broker, or with None
             after this device has connected.
     """
@@ -66,6 +70,8 @@ class MqttTransport:
         trust: Trust,
         incarnation: int,
         waiting: Waiting,
+        charge_frame: Callable[[str], None] = lambda _: None,
+        note_refused_frame: Callable[[str, MessageRefused], None] = lambda _sender, _refusal: None,
         on_peer_reachable: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         identity = trust.identity
@@ -74,6 +80,8 @@ class MqttTransport:
         self._trust = trust
         self._id = identity.node_id
         self._waiting = waiting
+        self._charge_frame = charge_frame
+        self._note_refused_frame = note_refused_frame
         self._topics = Topics(identity.fleet, identity.node_id)
         notary = IntroductionVerifier(trust)
         self._presence = Presence(trust, notary, incarnation)
@@ -90,6 +98,7 @@ class MqttTransport:
         self._sparse_log = RateLimitedLog(_log)
         self._receive: Receive | None = None
         self._connection: Connection | None = None
+        self._intake: Intake | None = None
 
     @property
     def largest(self) -> int:
@@ -111,6 +120,12 @@ class MqttTransport:
             raise InternalError("the transport was used before it was started: this is a bug; please report it")
         return self._connection
 
+    @property
+    def _started_intake(self) -> Intake:
+        if self._intake is None:
+            raise InternalError("the transport was used before it was started: this is a bug; please report it")
+        return self._intake
+
     async def start(self, receive: Receive) -> None:
         """Start connecting, and retry while the broker cannot be reached; see Transport.start."""
         self._receive = receive
@@ -123,10 +138,12 @@ class MqttTransport:
             on_loss=lambda: self._exchanges.end("the connection to the broker was lost", left=False),
             waiting=self._waiting,
         )
+        self._intake = Intake(self._topics, self._connection, lambda: (*self._known_devices.devices, *self._followed))
         for topic in (self._topics.inboxes, self._topics.presence(self._id)):
             await self._connection.subscribe(topic)
         self._trust.subscribe(self._on_trust_change)
-        self._running = [asyncio.create_task(self._connection.run()), asyncio.create_task(self._refresh())]
+        tasks = (self._connection.run(), self._refresh(), self._intake.run())
+        self._running = [asyncio.create_task(task) for task in tasks]
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message; see Transport.deliver."""
@@ -183,13 +200,15 @@ class MqttTransport:
         """Return the number of devices that introduced themselves, and of refused messages and introductions."""
         connection = self.connection
         trouble = "" if connection.is_up else f"no connection to the broker: {connection.problem}"
-        return Listener(self._known_devices.introductions, self.refused.total(), trouble, connection.duplicates)
+        introductions, refused = self._known_devices.introductions, self.refused.total()
+        return Listener(introductions, refused, trouble, connection.duplicates, self._started_intake.shut_out)
 
     async def stop(self, grace: float) -> None:
         """Announce that this device is leaving the broker, and disconnect; see Transport.stop."""
         if self._connection is None:
             return
-        connecting, refreshing = self._running
+        connecting, refreshing, listening = self._running
+        listening.cancel()
         self._leaving = True  # otherwise the broker's echo of the farewell would trigger a new announcement
         refreshing.cancel()
         if self._answering:
@@ -198,9 +217,10 @@ class MqttTransport:
             topic, announcement = self._topics.presence(self._id), self._presence.departure_announcement()
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(grace):
+                    await self._started_intake.close()
                     await self._connection.publish(topic, announcement, expires=_GONE_SECONDS, retain=True)
         self._connection.close()
-        await asyncio.wait({connecting, refreshing}, timeout=grace + _ANSWER_SECONDS)
+        await asyncio.wait({connecting, refreshing, listening}, timeout=grace + _ANSWER_SECONDS)
         for task in self._answering:
             task.cancel()
         self._exchanges.end("this device is stopping")
@@ -235,6 +255,7 @@ class MqttTransport:
         self._on_peer_reachable(device)
 
     async def _on_connected(self) -> None:
+        self._started_intake.reconnected()
         await self._announce()
         self._on_peer_reachable(None)
 
@@ -266,6 +287,7 @@ class MqttTransport:
         self._followed[peer] = None  # before subscribing, because a retained message may arrive before the reply
         self._followed.move_to_end(peer)
         if not followed:
+            self._started_intake.follow()
             try:
                 await self.connection.subscribe(self._topics.presence(peer))
             except BaseException:
@@ -304,14 +326,28 @@ class MqttTransport:
 
     def _on_message(self, topic: str, payload: bytes) -> None:
         """Handle a message from the broker, which may come from any sender."""
+        present, sender = self._topics.present_device(topic), self._topics.sender(topic)
+        device = present or sender
+        if device is None or self._started_intake.is_shut_out(device):
+            return
         try:
-            if (device := self._topics.present_device(topic)) is not None:
-                self._on_announcement(device, payload)
-            elif (sender := self._topics.sender(topic)) is not None:
-                self._on_frame(sender, payload)
+            if device != self._id:
+                self._charge_frame(device)
+            if present is not None:
+                self._on_announcement(present, payload)
+            else:
+                self._on_frame(device, payload)
         except MessageRefused as refusal:
-            self.refused[refusal.reason] += 1
-            self._sparse_log.log(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
+            self._refuse_frame(device, refusal)
+
+    def _refuse_frame(self, device: str, refusal: MessageRefused) -> None:
+        self.refused[refusal.reason] += 1
+        if refusal.reason == "quota":
+            self._started_intake.shut_out_for_a_while(device)
+            return
+        if device != self._id:
+            self._note_refused_frame(device, refusal)
+        self._sparse_log.log(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
 
     def _on_announcement(self, device: str, raw: bytes) -> None:
         """Handle a new or retained presence announcement; ignore an empty one."""
@@ -381,6 +417,8 @@ class MqttTransport:
                 sender, message if len(message) <= _MAX_MESSAGE_BYTES else None
             )
         except MessageRefused as refusal:
+            if refusal.reason == "quota":
+                self._note_refused_frame(sender, refusal)
             return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MAX_EXPLANATION_BYTES]
         except IdentityError as error:
             return Content.KIND_REFUSED, f"certificate: {error}".encode()[:_MAX_EXPLANATION_BYTES]

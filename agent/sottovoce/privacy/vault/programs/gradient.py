@@ -75,12 +75,9 @@ class GradientSum:
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """Return a plan if the point is finite and has the model's size."""
         point = query.point
-        if (
-            self.mechanism is None
-            or query.kind != "gradient"
-            or point.shape != (self.kernel.size,)
-            or not np.isfinite(point).all()
-        ):
+        if query.kind != "gradient":
+            return Refused(query.id, "query", f"the terms have no quantity {query.kind!r}; they have 'gradient'")
+        if self.mechanism is None or point.shape != (self.kernel.size,) or not np.isfinite(point).all():
             return Refused(query.id, "query", "the vault's program does not support this query")
         event = self.mechanism.event if self.event is None else self.event
         if not isinstance(self.batches, Blocks):

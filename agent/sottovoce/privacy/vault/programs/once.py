@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.data import Records
+from sottovoce.data.products import Products
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.accounting.events import RecordReleased
 from sottovoce.privacy.api import Query, Refused
@@ -19,15 +20,15 @@ from sottovoce.privacy.vault.programs.program import Plan
 
 @dataclass(frozen=True, slots=True)
 class DeviceMean:
-    """Program for the `mean` query of slot 0, whose point is empty: the coefficients of the device's mean row.
+    """Program for the `mean` query of slot 0, whose point is empty: one vector, computed from all of a device's rows.
 
     Attributes:
-        profile: the part of the mean that is released.
+        profile: computes the vector, for example the coefficients of the mean row.
         mechanism: bound and noise of the release; clips the device's vector. None if the vector is released only in
             secure sums.
     """
 
-    profile: Profile
+    profile: Profile | Products
     mechanism: ClippedSum | None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
@@ -43,11 +44,10 @@ class DeviceMean:
         return self.vector(records)
 
     def vector(self, records: Records) -> Batches:
-        """Yield the coefficients of the mean row, float64[1, P]. Without records, yield no row, which counts as 0."""
+        """Yield the device's vector, float64[1, P]. Without records, yield no row, which counts as 0."""
         if len(records):
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
-                mean = np.add.reduce(records.features, axis=0) / len(records)
-                yield self.profile.coefficients(mean)[np.newaxis]
+                yield self.profile.row(records.features, records.windows)[np.newaxis]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""The `golf` algorithm: gossip learning by data perturbation."""

@@ -1,1 +1,0 @@
-"""State machine and messages of golf, which have no access to unperturbed records."""

@@ -1,1 +1,0 @@
-"""The `gradient-walk` algorithm: gossip learning by gradient perturbation."""

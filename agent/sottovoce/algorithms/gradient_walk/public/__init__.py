@@ -1,1 +1,0 @@
-"""State machine and messages of a gradient walk, which have no access to records."""

@@ -1,1 +1,0 @@
-"""Learners with one shared model that the devices update in turn."""

@@ -1,1 +1,0 @@
-"""State machine and messages of a shared model, which have no access to records."""
