@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import create_fleet
 from sottovoce.node.control import ask
-from sottovoce.node.join import join
 from sottovoce.privacy.vault import Budget
+from sottovoce_operator.fleet import create_fleet
+from sottovoce_operator.fleet.join import join
 
 NAMES = ("one", "two")
 FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model, with 650 parameters, and some of the demo's records

@@ -7,6 +7,9 @@ In each cycle, an agent sends a message and gets an answer, receives as many mes
 and stores one release. If the period is close to zero, an agent that still waits for all its answers continues without
 sending, so cycles and messages are counted separately.
 
+The agents of a last fleet, with contributions, measure the stages of a cycle (exchange_agent.py): calls, processor
+time, bytes written to files, commits, and those commits that wait for the disk.
+
 The floors are measured in the same run:
   wall, CPU   one bare gRPC call over mutual TLS with the bytes of one message, between a client and a server process
   bytes       the payloads, as the floor for the bytes written to files and for all traffic on the loopback interface.
@@ -18,21 +21,24 @@ The floors are measured in the same run:
 
 import argparse
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import exchange_agent
 import grpc
 import grpc.aio
-from sottovoce.fleet import create_fleet, enrol
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.fleet import ProcessFleet
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
+from sottovoce_operator.fleet import create_fleet, enrol
 
 AGENTS = 8
 RUNS = (("pairwise", 0.1), ("push-sum", 0.1), ("push-sum", 0.001), ("contributions", 0.1))
@@ -51,6 +57,7 @@ class Totals:
     payload: int
     loopback: int
     written: int
+    stages: dict[str, exchange_agent.Stage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +119,25 @@ def poll_totals(fleet: ProcessFleet) -> Totals:
         payload=sum(status["traffic"]["payload_bytes"] for status in statuses),
         loopback=read_loopback_bytes(),
         written=sum(read_written_bytes(member.process.pid) for member in fleet.members if member.process is not None),
+        stages=sum_stages([status["stages"] for status in statuses if "stages" in status]),
     )
 
 
-def measure_fleet(mixing: str, period: float, seconds: float) -> tuple[Totals, Totals]:
+def sum_stages(reports: list[dict[str, dict[str, float]]]) -> dict[str, exchange_agent.Stage]:
+    """Return the sums over the agents of what they report of each stage."""
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for report in reports:
+        for name, stage in report.items():
+            sums[name].update(stage)
+    return {name: exchange_agent.Stage(**total) for name, total in sums.items()}
+
+
+def measure_fleet(
+    mixing: str, period: float, seconds: float, program: str = "sottovoce_lab.testbed.process"
+) -> tuple[Totals, Totals]:
     """Run a fleet; return its totals at the start and at the end of an interval of `seconds`."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        fleet = ProcessFleet(plan(make_options(mixing, period)), Path(directory))
+        fleet = ProcessFleet(plan(make_options(mixing, period)), Path(directory), program)
         try:
             fleet.start(lambda ready, total: None)
             time.sleep(3)
@@ -149,6 +168,20 @@ def print_costs(mixing: str, period: float, run: tuple[Totals, Totals], floor: C
         payload * messages / cycles,
         "payload",
     )
+
+
+def print_stages(run: tuple[Totals, Totals]) -> None:
+    """Print what each stage of a cycle costs, per agent; the rest is the event loop, threads, and gRPC's threads."""
+    start, end = run
+    cycles = end.cycles - start.cycles
+    print(f"  {'per agent per cycle':20} {'calls':>7} {'CPU, ms':>8} {'written':>8} {'commits':>8} {'synced':>7}")
+    covered = 0.0
+    for name, total in end.stages.items():
+        before = asdict(start.stages[name])
+        calls, cpu, written, commits, syncs = ((value - before[key]) / cycles for key, value in asdict(total).items())
+        covered += cpu
+        print(f"  {name:20} {calls:7.2f} {cpu * 1e3:8.2f} {written:8.0f} {commits:8.2f} {syncs:7.2f}")
+    print(f"  {'rest':20} {'':7} {((end.cpu - start.cpu) / cycles - covered) * 1e3:8.2f}")
 
 
 def print_row(name: str, cost: float, floor: float, floor_name: str) -> None:
@@ -237,10 +270,14 @@ def main() -> int:
     for mixing, period in RUNS[:1] if smoke else RUNS:
         runs.append((mixing, period, measure_fleet(mixing, period, seconds)))
         floors.append(measure_bare_call(calls))
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # where the agents find exchange_agent
+    staged = measure_fleet("contributions", 0.1, seconds, exchange_agent.__name__)
     floor = Call(statistics.median(call.wall for call in floors), statistics.median(call.cpu for call in floors))
     print(f"{'':32} {'measured':>10} {'floor':>10} {'ratio':>7}")
     for mixing, period, run in runs:
         print_costs(mixing, period, run, floor)
+    print_costs("contributions, stages measured", 0.1, staged, floor)
+    print_stages(staged)
     return 0
 
 

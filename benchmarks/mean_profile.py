@@ -100,7 +100,7 @@ def _measure_sum(homes: Floats, profile: Profile, count: int, epsilon: float, se
     mechanism = _terms(profile, count).cell_mechanism(_budget(epsilon))
     noise = SeededNoise(seed)
     total = np.sum([mechanism.apply(_row(profile, home), count, noise) for home in sample], axis=0)
-    consumer = MeanConsumer(profile, mechanism.step, mechanism.width)
+    consumer = MeanConsumer(profile, mechanism.step, mechanism.width, mechanism.largest_value, mechanism.share)
     measures = ErrorMeter(sample, profile, 0.0).measure_all(
         [consumer.model(consumer.value_after_sum(None, 0, total, count))]
     )

@@ -125,9 +125,11 @@ def find_free_port() -> int:
 
 def configure(directory: Path) -> None:
     """Configure two devices in one fleet as each other's peers."""
-    from sottovoce.fleet import create_fleet
-    from sottovoce.node.join import join  # imported here because a process that computes a step does not need it
     from sottovoce.privacy.vault import Budget
+    from sottovoce_operator.fleet import create_fleet
+    from sottovoce_operator.fleet.join import (
+        join,  # imported here because a process that computes a step does not need it
+    )
 
     fleet = create_fleet(directory / "fleet", "step")
     ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]

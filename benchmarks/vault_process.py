@@ -21,14 +21,14 @@ from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import Fleet, create_fleet
 from sottovoce.node.control import ask as ask_agent
-from sottovoce.node.join import join
 from sottovoce.node.local_vault import LEDGER, make_vault
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.rpc.remote import RemoteVault
 from sottovoce.privacy.vault import Budget, Ledger, Vault
+from sottovoce_operator.fleet import Fleet, create_fleet
+from sottovoce_operator.fleet.join import join
 
 RECORDS, CLASSES = 120, 10
 FEATURES = (64, 9_999)  # with a constant feature and ten classes, these give 650 and 100,000 parameters
@@ -54,7 +54,7 @@ def configure_device(fleet: Fleet, directory: Path, name: str, features: int, *,
         f'[agent]\nstate = "{name}"\n'
         f'[data]\nsource = "npz:{directory / name}.npz"\nbounds = [0.0, 16.0]\n'
         f"features = {features}\nclasses = {CLASSES}\nexpected_records = {RECORDS}\n"
-        f"[learner]\nsteps = {RELEASES}\n[ledger]\nalone = true\n"
+        f'[learner]\nsteps = {RELEASES}\ncentre = "none"\n[ledger]\nalone = true\n'
         + (f'[vault]\nsocket = "{name}.sock"\ndirectory = "{name}-vault"\n' if separate else "")
     )
     return config

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.gossip_rules import UPDATE_RULES
 from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
 FEATURES = 57
@@ -35,7 +35,7 @@ def measure(nodes: int, cycles: int) -> Result:
     generator = np.random.default_rng(SEED)
     records = generator.standard_normal((nodes, 1, FEATURES), dtype=np.float32)
     records /= np.linalg.norm(records, axis=2, keepdims=True)
-    state = TravellingModels(records, RULES["pegasos"])
+    state = TravellingModels(records, UPDATE_RULES["pegasos"])
     engine = Engine(state, seed=SEED)
     engine.step()
     started, updates_at_start = time.perf_counter(), state.updates

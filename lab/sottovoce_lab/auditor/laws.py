@@ -2,7 +2,7 @@
 
 A law is the distribution of float64[n, P] releases whose exact values are known. The auditor has its own implementation
 of each law and uses none of the vault's code, because a faulty vault would otherwise be checked against its own rule.
-The grid steps are finer than a thousandth of the noise, so continuous laws are accurate enough.
+The grid steps are finer than a thousandth of the noise (GRID), so continuous laws are accurate enough.
 """
 
 import math
@@ -17,9 +17,12 @@ from sottovoce.privacy.perturbation import Cap, RandomisedLabel
 from sottovoce.privacy.vault import Budget
 
 from sottovoce_lab.auditor.binomial import two_sided_p_value
-from sottovoce_lab.auditor.p_values import gamma_above, gamma_two_sided, phi, uniformity_p_value
+from sottovoce_lab.auditor.p_values import GRID, gamma_above, gamma_two_sided, normal_scale, phi, uniformity_p_value
 
 Floats = NDArray[np.float64]
+
+RECORD_SUM_SHARE = 0.15
+"""Share of the budget's μ² that a sum of records may cost; the gradients after it have the rest (decision 53)."""
 
 
 def claimed_mu(budget: Budget) -> float:
@@ -69,7 +72,7 @@ class GaussianLaw:
         """Return the p-values; see Law.p_values."""
         z = (values - exact).ravel() / self.sigma
         return {
-            "scale": gamma_two_sided(float(z @ z) / 2, z.size / 2),
+            "scale": normal_scale(z),
             "shape": uniformity_p_value(np.array([phi(x) for x in z.tolist()])),
             "largest": min(1.0, 2 * z.size * phi(-float(np.abs(z).max()))),
         }
@@ -103,7 +106,7 @@ class MaxNormLaw:
         residuals = self._groups(values - exact)
         radii = (np.abs(residuals).max(axis=1) / self.scale).ravel()
         p_values = {
-            "scale": gamma_two_sided(float(radii.sum()), radii.size * self.length),
+            "scale": gamma_two_sided(float(radii.sum()), radii.size * self.length, radii.size * GRID),
             "shape": uniformity_p_value(1 - np.array([gamma_above(x, self.length) for x in radii.tolist()])),
             "largest": min(1.0, radii.size * gamma_above(float(radii.max()), self.length)),
         }

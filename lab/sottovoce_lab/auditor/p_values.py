@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+GRID = 1e-3
+"""Upper limit of a grid step, as a fraction of the noise's scale."""
+
 _TOLERANCE = 1e-17
 
 
@@ -18,15 +21,25 @@ def phi(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
-def gamma_two_sided(x: float, shape: float) -> float:
+def gamma_two_sided(x: float, shape: float, rounding: float = 0.0) -> float:
     """Return the two-sided p-value, twice the smaller tail, for x under Γ(shape, 1).
 
-    For n independent standard normal z, Σz²/2 has the shape n/2.
+    Args:
+        x: the observed value.
+        shape: the shape.
+        rounding: by how much x may be too small because noise lies on a grid, where it is sometimes exactly 0.
     """
-    if x <= 0:
-        return 0.0
-    tail = _lower_gamma(shape, x) if x < shape + 1 else _upper_gamma(shape, x)
-    return min(1.0, 2 * min(tail, 1 - tail))
+    top = x + rounding
+    below = 0.0 if top <= 0 else _lower_gamma(shape, top) if top < shape + 1 else 1 - _upper_gamma(shape, top)
+    return min(1.0, 2 * min(below, gamma_above(x, shape)))
+
+
+def normal_scale(z: Floats) -> float:
+    """Return the two-sided p-value for the scale of independent standard normal z, which lie on a grid.
+
+    Σz²/2 follows Γ(n/2, 1).
+    """
+    return gamma_two_sided(float(z @ z) / 2, z.size / 2, float((2 * np.abs(z) + GRID).sum()) * GRID / 2)
 
 
 def gamma_above(x: float, shape: float) -> float:

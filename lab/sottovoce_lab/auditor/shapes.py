@@ -11,8 +11,8 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Protocol
 
+from sottovoce.calculator.calibration import Neighbouring, calibrate
 from sottovoce.privacy.accounting.accountant import composed_delta, composed_epsilon
-from sottovoce.privacy.accounting.calibration import Neighbouring, calibrate
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from sottovoce.privacy.accounting.pairs import MIN_NOISE, AddedPair, Pair, RemovedPair, ReplacedPair
 

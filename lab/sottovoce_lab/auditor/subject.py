@@ -1,7 +1,7 @@
 """Audit subjects, which run devices one after another on the auditor's records and observe each as a peer would."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,16 +25,18 @@ class ObservedRun:
     Attributes:
         values: the device's releases in their own unit, float64[n, P].
         points: float64[n, P], the points at which the releases were requested, which the observer knows; float64[n, 0]
-            for releases without a point.
+            for releases without a point. If records are centred, a point ends with their mean.
         versions: the largest number of versions of the same release; more than 1 means that noise was redrawn.
         key: the key in the device's ledger. Peers never see it, but the privacy promise must hold even against an
             observer who knows every record's block.
+        record_sum: the sum of records that preceded the releases, float64[D + 1]; empty if there was none.
     """
 
     values: Floats
     points: Floats
     versions: int = 1
     key: bytes = b""
+    record_sum: Floats = field(default_factory=lambda: np.empty(0))
 
 
 Observer = Callable[[Vault, int], ObservedRun]

@@ -23,17 +23,26 @@ def run_advise(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Recommend a learner for a fleet of this shape, by simulating fleets on synthetic data (one to four minutes)."""
+    """Recommend a learner for a fleet of this shape: at once by a rule, then by simulations (one to four minutes)."""
     from sottovoce_lab.cli.simulate import limit_blas_threads
 
     limit_blas_threads()
     from sottovoce_lab.cli.run_bar import run_bar
     from sottovoce_lab.library.advice import Shape, advise
+    from sottovoce_lab.testbed.better_choice import best_learner
 
     started = time.monotonic()
     shape = Shape(records, agents, features, classes, epsilon, unlike)
+    name, reason = best_learner(agents)
+    typer.echo(f"first answer: {name}, because {reason}. Simulations refine it; Ctrl-C ends them early.", err=True)
+    completed = [0, 0]
     with run_bar() as progress:
-        recommendations = advise(shape, progress)
+
+        def note_progress(done: int, total: int, learner: str) -> None:
+            completed[:] = done, total
+            progress(done, total, learner)
+
+        recommendations = advise(shape, note_progress)
     seconds = time.monotonic() - started
     best = recommendations[0]
     document: dict[str, Any] = {
@@ -47,6 +56,8 @@ def run_advise(
         "one_member": best.one_member,
         "wire_bytes": best.wire_bytes,
         "seconds": seconds,
+        "completed_runs": completed[0],
+        "runs": completed[1],
         "all": [
             {
                 "learner": recommendation.learner,
@@ -71,9 +82,10 @@ def run_advise(
         "others": "; ".join(
             f"{recommendation.learner} {recommendation.mean - best.mean:+.3f}"
             for recommendation in recommendations[1 : 1 + _MAX_OTHERS]
+            if recommendation.accuracies.keys() == best.accuracies.keys()  # means over the same difficulties
         ),
         "simulated": f"{shape.simulated_size[0]} devices with {shape.simulated_size[1]} records each, "
-        f"in {seconds:.0f} s",
+        f"{completed[0]} of {completed[1]} runs in {seconds:.0f} s",
     }
     for name, text in lines.items():
         typer.echo(f"{name:11} {text}")

@@ -38,13 +38,24 @@ def run_build(
     parameters: Annotated[
         Path | None, typer.Option(help="With an .onnx SOURCE: output npz file for its weights.")
     ] = None,
+    start: Annotated[
+        Literal["random", "weights", "frozen"],
+        typer.Option(
+            help="With an .onnx SOURCE: random: devices start from random weights; weights: from the file's, which "
+            "must be public; frozen: likewise, and only the last layer is trained."
+        ),
+    ] = "random",
+    classes: Annotated[
+        int | None,
+        typer.Option(min=2, max=65_536, help="With an .onnx SOURCE: replace its last layer by one for these classes."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Build a graph for training from a model, with losses, predictions and clipped gradient sums as outputs."""
-    if source.suffix == ".toml" and (loss or parameters):
+    if source.suffix == ".toml" and (loss or parameters or classes or start != "random"):
         raise UsageError(
-            "--loss and --parameters apply only to an .onnx SOURCE: omit them, because a declaration specifies its "
-            "loss and has no weights"
+            "--loss, --parameters, --start and --classes apply only to an .onnx SOURCE: omit them, because a "
+            "declaration specifies its loss and classes, and has no weights"
         )
     _check_source(source)
     require_models()
@@ -52,12 +63,17 @@ def run_build(
     from sottovoce_lab.models.build import graph_bytes
 
     weights: NDArray[np.float64] | None = None
+    frozen = 0
     if source.suffix == ".toml":
         declaration = _load_declaration(source, name)
     else:
-        from sottovoce_lab.models.forward import read_forward
+        from sottovoce_lab.models.forward import body_tensors, read_forward, with_new_head
 
         forward = read_forward(checks.forward_file(source), str(source), name or _slug(source.stem), loss)
+        if classes is not None:
+            forward = with_new_head(forward, classes, str(source))
+        if start == "frozen" and not (frozen := body_tensors(forward.declaration)):
+            raise ConfigError(f"{source}: the model has one layer with weights, so nothing is left to freeze")
         declaration, weights = forward.declaration, forward.parameters
     target = out or Path(f"{declaration.name}.onnx")
     if target.suffix != ".onnx" or target.absolute() == source.absolute():
@@ -65,7 +81,7 @@ def run_build(
     check_writable("--out", target)
     if parameters is not None:
         check_writable("--parameters", parameters)
-    raw = graph_bytes(declaration)
+    raw = graph_bytes(declaration, None if start == "random" else weights, frozen)
     facts = checks.graph_bytes(raw, str(target)).facts
     if parameters is not None and weights is not None:
         write_binary_file("--parameters", parameters, _npz(declaration, weights))
@@ -78,6 +94,7 @@ def run_build(
         "classes": facts.classes,
         "loss": facts.loss,
         "parameters": facts.size,
+        "start": start,
         "chunk": facts.chunk,
         "sha256": digest,
     }

@@ -42,9 +42,9 @@ def run_export(
         from sottovoce.data.transform import parse_steps
 
         steps, bounds = parse_steps(model.description.transform), model.description.declared_bounds()
-        raw = exports.export_model(_public(model), steps, bounds, facts).SerializeToString(deterministic=True)
+        raw = exports.export_model(public_model(model), steps, bounds, facts).SerializeToString(deterministic=True)
     else:
-        raw = _encode_document({**exports.coefficients(_public(model)), "description": facts}, out)
+        raw = _encode_document({**exports.coefficients(public_model(model)), "description": facts}, out)
     write_binary_file("--out", out, raw)
     spent = facts["privacy"].get("spent_epsilon")
     spent_text = "no ε" if spent is None else f"ε {format_rounded_up(spent)} spent"
@@ -54,19 +54,23 @@ def run_export(
     )
 
 
-def _public(model: LoadedModel) -> "PublicModel":
+def public_model(model: LoadedModel) -> "PublicModel":
+    """Return a loaded model with its declaration and, of a graph with frozen layers, with their weights."""
+    import numpy as np
     from sottovoce.learning.model_names import has_graph
 
     from sottovoce_lab.cli.model_files import load_graph
     from sottovoce_lab.models.declaration import parse_declaration
     from sottovoce_lab.models.export import PublicModel
 
-    description, declaration = model.description, None
+    description, declaration, parameters = model.description, None, model.parameters
     if has_graph(description.model):
-        declaration = parse_declaration(load_graph(description.model).facts.declaration, description.model)
+        facts = load_graph(description.model).facts
+        declaration = parse_declaration(facts.declaration, description.model)
+        parameters = np.append(facts.frozen_weights, parameters).astype(np.float64)
     return PublicModel(
         name=description.model,
-        parameters=model.parameters,
+        parameters=parameters,
         columns=description.columns,
         classes=description.classes,
         hidden=description.hidden,

@@ -46,6 +46,7 @@ def _facts(graph: "GraphFile", origin: str) -> dict[str, Any]:
 
     facts = graph.facts
     declaration = parse_declaration(facts.declaration, origin)
+    frozen = [tensor.name for tensor in declaration.network.parameters[: -len(facts.parameters)]]
     return {
         "name": facts.name,
         "features": facts.features,
@@ -55,9 +56,11 @@ def _facts(graph: "GraphFile", origin: str) -> dict[str, Any]:
         "layers": [*_layers(declaration.network, [])],
         "parameters": {tensor.name: [*tensor.shape] for tensor in facts.parameters},
         "size": facts.size,
+        "start": "frozen" if frozen else "weights" if facts.weights else "random",
+        "frozen": frozen,
         "chunk": facts.chunk,
         "sha256": graph.digest,
-        "as_declared": graph_bytes(declaration) == graph.raw,
+        "as_declared": graph_bytes(declaration, facts.all_weights, len(frozen)) == graph.raw,
         "allowed": _describe_permission(graph.digest),
         "runs_here": _try_to_run(graph, origin),
     }

@@ -1,5 +1,6 @@
 """`sottovoce report`: write an HTML page about a run or about a device's history."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def run_report(
         )
     if (run is None) == (state is None):
         raise UsageError("specify either a report, RUN.json, or the --state directory of a device")
+    from sottovoce.cli.docs import all_pages
     from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.pages.plots import Plotter
@@ -51,7 +53,11 @@ def run_report(
         from sottovoce_lab.pages.sweep import sweep_page
 
         report = read_report(run)
-        page = sweep_page(report, plotter) if isinstance(report, SweepReport) else run_page(report, plotter)
+        page = (
+            sweep_page(report, plotter)
+            if isinstance(report, SweepReport)
+            else run_page(report, plotter, _links(all_pages(), path.parent))
+        )
         if picture_path is not None:
             check_writable("--picture", picture_path)
             write_text_file("--picture", picture_path, plotter.picture())
@@ -62,3 +68,13 @@ def run_report(
         page = device_page(read_history(state or Path()), plotter)
     write_text_file("--out", path, page)
     typer.echo(f"{path}")
+
+
+def _links(pages: dict[str, Path], directory: Path) -> dict[str, tuple[str, str]]:
+    """Return the title of each installed documentation page and its address relative to a directory, by its path."""
+    links = {}
+    for name, page in pages.items():
+        with page.open(encoding="utf-8") as lines:
+            title = lines.readline().removeprefix("# ").strip()
+        links[f"docs/{name}.md"] = title, Path(os.path.relpath(page, directory)).as_posix()
+    return links

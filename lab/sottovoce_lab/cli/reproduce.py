@@ -31,6 +31,9 @@ def run_reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Number of seeds per series.", show_default="the figure's number")
     ] = None,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Compute verdicts, pages and pictures from the stored results; run nothing.")
+    ] = False,
     data: Annotated[
         Path | None,
         typer.Option(help="Directory with the data sets.", envvar="SOTTOVOCE_DATA", show_default="data"),
@@ -52,10 +55,15 @@ def run_reproduce(
         return
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: is a file; choose a directory")
+    if pages:
+        write_pages(out, redraw=True)
+        typer.echo(f"{out / 'index.md'}")
+        return
     folder = data or next((candidate for candidate in _FOLDERS if candidate.is_dir()), _FOLDERS[0])
     for name in selected:
         spec = read_experiment(name)
         typer.echo(f"{name}  {spec.title}, about {spec.extent(quick).minutes:g} min on two cores", err=True)
+        typer.echo(f"  {' '.join(spec.shows.split())}", err=True)
         with run_bar() as progress:
             findings = reproduce(
                 name,
@@ -68,5 +76,5 @@ def run_reproduce(
             )
         write_pages(out)
         for finding in findings:
-            typer.echo(f"  {finding.verdict:9} {finding.panel}: {finding.claim}: {finding.evidence}")
+            typer.echo(f"  {finding.verdict:14} {finding.panel}: {finding.claim}: {finding.evidence}")
     typer.echo(f"{out / 'index.md'}")

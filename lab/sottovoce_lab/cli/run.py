@@ -87,21 +87,34 @@ def _run_sweep(values: dict[str, Any], origin: str, kept: Path, on: str | None, 
     return document
 
 
+_CLASS_COLUMNS = ("accuracy", "least", "loss", "majority", "own data")
+_ERROR_FIELDS = ("mae_mean", "mae_max", "loss_mean", "mae_persistence", "mae_own_data")
+
+
 def _print_table(document: dict[str, Any]) -> None:
     """Print a table with one row per run."""
     from rich.console import Console
     from rich.table import Table
 
+    from sottovoce_lab.testbed.baselines import comparison_with_alone
+
     table = Table(box=None, pad_edge=False)
     for key in document["keys"]:
         table.add_column(key)
-    for column in ("accuracy", "least", "loss", "majority", "own data", "ε spent", "status"):
+    predicts_numbers = any(run["final"].get("mae_own_data") is not None for run in document["runs"])
+    columns = ("error", "worst", "loss", "persistence", "own data") if predicts_numbers else _CLASS_COLUMNS
+    for column in (*columns, "ε spent", "status"):
         table.add_column(column, justify="right")
     for run in document["runs"]:
         final, privacy = run["final"], run["privacy"]
         rules = run["baselines"] or {"majority_class": None, "own_data": None}
         measures = (final["accuracy_mean"], final["accuracy_min"], final["loss_mean"], *rules.values())
+        if predicts_numbers:
+            measures = tuple(final.get(field) for field in _ERROR_FIELDS)
         numbers = ["–" if number is None else f"{number:.3f}" for number in measures]
         spent = "–" if privacy["spent_epsilon_max"] is None else format_rounded_up(privacy["spent_epsilon_max"])
         table.add_row(*(str(run["set"][key]) for key in document["keys"]), *numbers, spent, privacy["status"])
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.print(table)
+    if (comparison := comparison_with_alone(document["runs"])) is not None:
+        console.print(comparison)

@@ -12,12 +12,13 @@ from sottovoce.privacy.accounting.gaussian import format_rounded_up
 from sottovoce.privacy.api import Status
 from typing_extensions import override
 
+from sottovoce_lab.pages.comparison import MEASURES, compare, format_measure, main_measure
 from sottovoce_lab.testbed.measure import Errors, PredictionErrors, Quality
 from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _ROWS = 12
 _CYCLES = "cycle"
-_PATIENCE_SECONDS = 5.0  # minimum number of seconds between two progress lines in the same phase
+_PATIENCE_SECONDS = 4.0  # between two progress lines in a phase, so that no silence exceeds five seconds
 _MIB = 2**20
 
 
@@ -51,6 +52,7 @@ class ConsoleWatcher(Watcher):
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
+        self._moments.clear()  # on the screen already; a later phase does not show them again
 
     @override
     def note(self, text: str) -> None:
@@ -131,6 +133,8 @@ class ConsoleWatcher(Watcher):
                 f"{resources['rss_mib_median']:.0f} MiB of memory ({resources['rss_mib_max']:.0f} at most), "
                 f"{resources['cpu_s_per_agent']:.1f} s of CPU time, ready in {resources['ready_s_median']:.1f} s",
             )
+        if run.get("lifted_quotas"):
+            table.add_row("quotas", f"lifted for this run: {', '.join(run['lifted_quotas'])}; devices have them")
         table.add_row("time", f"{run['wall_s']:.0f} s")
         for warning in report["warnings"]:
             table.add_row("warning", warning)
@@ -138,30 +142,16 @@ class ConsoleWatcher(Watcher):
         self._console.print(table)
 
     def compare(self, report: dict[str, Any]) -> None:
-        """Print the run together with simulations on the same data, in order of increasing accuracy."""
-        run, rules, privacy = report["run"], report["baselines"], report["privacy"]
-        budget = "no ε" if privacy["epsilon"] is None else f"ε = {privacy['epsilon']:g}"
-        threat_model = privacy["threat_model"].removeprefix("local: ").partition(";")[0]
-        run_label = f"this run: {run['agents']} devices, {budget}"
-        rows = [(report["final"]["accuracy_mean"], "", run_label, threat_model)]
-        if rules is not None:
-            rows.append((rules["majority_class"], "", "predicting the most common class", "anyone: no record is used"))
-            rows.append((rules["own_data"], "", "one device alone, no noise", "anyone without access to its model"))
-        rows += [
-            (
-                comparison["accuracy_mean"],
-                f"± {comparison['half_interval']:.3f}",
-                comparison["label"],
-                comparison["promise"],
-            )
-            for comparison in report["comparisons"]
-        ]
+        """Print the run together with simple rules and simulations on the same data, from the worst to the best."""
+        measure = main_measure(report["final"])
         table = Table(box=None, pad_edge=False)
-        table.add_column("accuracy", no_wrap=True)
+        table.add_column(MEASURES[measure], no_wrap=True)
         table.add_column("by", no_wrap=True)
         table.add_column("a record is protected against")
-        for accuracy, half, label, promise in sorted(rows):
-            table.add_row(f"{accuracy:.3f} {half}", label, promise)
+        for row in compare(report):
+            half = "" if row.half_interval is None else f"± {format_measure(row.half_interval, measure)}"
+            result = f"{format_measure(row.value, measure)} {half}"
+            table.add_row(result, row.label, row.promise, style="bold" if row.is_run else None)
         self._console.print()
         self._console.print(table)
         if report["comparisons"]:
@@ -198,6 +188,7 @@ def _prediction(final: dict[str, Any]) -> str:
     baselines = {
         "persistence": final["mae_persistence"],
         "same time yesterday": final["mae_same_time_yesterday"],
+        "a device alone": final["mae_own_data"],
         "exact fit": final["mae_least_squares"],
     }
     baseline_text = ", ".join(f"{name} {value:.4g}" for name, value in baselines.items() if value is not None)

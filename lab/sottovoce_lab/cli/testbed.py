@@ -3,6 +3,7 @@
 import json
 import signal
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -162,9 +163,9 @@ def run_testbed(
         if not as_json:
             watcher.print_summary(document)
         if collect_comparisons is not None and result.interrupted is None:
-            document["comparisons"] = [comparison.as_dict() for comparison in collect_comparisons()]
-            if not as_json:
-                watcher.compare(document)
+            with watcher:
+                comparisons = collect_comparisons(partial(watcher.advance, "simulations for the comparison"))
+            document["comparisons"] = [comparison.as_dict() for comparison in comparisons]
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:
         typer.echo(text)
@@ -172,4 +173,6 @@ def run_testbed(
         write_text_file("--report", report, text)
     if trace is not None and trace_recorder is not None:
         write_text_file("--trace", trace, json.dumps(trace_recorder.document()))
+    if "comparisons" in document and not as_json:  # last, so that nothing here can lose the files
+        watcher.compare(document)
     return ExitCode.DONE if result.interrupted is None else ExitCode.INTERRUPTED

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from sottovoce.algorithms.family import prepare_records, settings_of
-from sottovoce.algorithms.golf.parts import build_scheme
-from sottovoce.algorithms.golf.settings import GolfSettings
+from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
-from sottovoce.data import DataSet, Records
+from sottovoce.data import DataSet, Records, prepare_records
 from sottovoce.errors import ConfigError, UsageError
+from sottovoce_papers.hegedus_2017.golf.parts import build_scheme
+from sottovoce_papers.hegedus_2017.golf.settings import GolfSettings
 
 from sottovoce_lab.experiments import push_sum
 from sottovoce_lab.experiments.fleet import Fleet

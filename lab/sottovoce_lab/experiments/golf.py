@@ -5,12 +5,12 @@ import time
 from typing import Any
 
 import numpy as np
-from sottovoce.algorithms.golf.parts import SHARE_BITS
-from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, rounded_share
 from sottovoce.algorithms.steps.public.descent import UNIT, round_and_clip
-from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.gossip_rules import UPDATE_RULES
 from sottovoce.net.wire.packed import pack
+from sottovoce_papers.hegedus_2017.golf.parts import SHARE_BITS
+from sottovoce_papers.hegedus_2017.golf.public.moments import PackedMoments
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.fleet_meter import Meter, Spread
@@ -105,7 +105,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Models, float]:
     """Return the engine state, the devices' models, and the size in bytes of one transferred record."""
     if fleet.model != "ridge":
-        travelling = TravellingModels(fleet.perturbed_records(), RULES[fleet.model])
+        travelling = TravellingModels(fleet.perturbed_records(), UPDATE_RULES[fleet.model])
         return travelling, CurrentModels(travelling), 0.0
     if fleet.settings.mixes_sums:
         moments, values = PackedMoments(fleet.scheme, each=1), fleet.released_values()

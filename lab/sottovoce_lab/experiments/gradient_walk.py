@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import UsageError
 from sottovoce.kernels.gossip_rules import SLOPES
 from sottovoce.kernels.linear import targets
-from sottovoce.privacy.perturbation import visit_epsilons
+from sottovoce_papers.hegedus_2017.gradient_walk.visits import visit_epsilons
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.fleet_meter import Meter
@@ -66,7 +66,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
 
 
 def create_walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
-    """Return parallel walks over the same fleet, one for each total ε.
+    """Return parallel walks over the same fleet, one for each total ε, each as it would be if it walked alone.
 
     Raises:
         UsageError: if the batch size exceeds the number of records.
@@ -78,6 +78,7 @@ def create_walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
         np.array([_schedule(settings, epsilon) for epsilon in epsilons]).T,
         joint=settings.fidelity == "sound",
         seed=derive_seed(settings.seed, Stream.ENGINE),
+        paired=True,
     )
 
 

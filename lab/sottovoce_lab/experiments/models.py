@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.privacy.perturbation import Scheme
+from sottovoce_papers.hegedus_2017.golf.public.moments import PackedMoments
 
 from sottovoce_lab.simulator.vector import MixedSums, RecordStores, TravellingModels
 

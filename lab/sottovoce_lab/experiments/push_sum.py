@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import prepare_records, settings_of
+from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, build_schedule, max_step_length
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.step_count import max_steps
+from sottovoce.data import prepare_records
 from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
-from sottovoce.privacy.mechanisms.simulated_sums import simulate_sums
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.gradients import GradientTerms, kernel_clips_and_sums
 from sottovoce.privacy.vault import Ledger, SeededNoise
 
 from sottovoce_lab.experiments.seeds import Stream, derive_seed
+from sottovoce_lab.published.simulated_sums import simulate_sums
 from sottovoce_lab.simulator.vector.pairwise import PairwiseFleet
 from sottovoce_lab.simulator.vector.push_sum import PushSumFleet
 from sottovoce_lab.testbed.measure import Meter

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache
@@ -59,26 +59,30 @@ def load_cached(source: str, declared: Declaration) -> DataSet:
 
 
 def run_remaining(
-    remaining: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
+    batches: Iterable[Mapping[str, Keys]],
+    job: Callable[[list[Keys]], list[Outcome]],
+    file: Path,
+    pool: Executor,
 ) -> Iterator[tuple[str, Outcome, float]]:
-    """Execute runs, save each outcome as soon as its run ends, and yield its digest, outcome and elapsed minutes.
+    """Execute runs, save each outcome as soon as its batch ends, and yield its digest, outcome and elapsed minutes.
 
     Args:
-        remaining: the keys of the runs still to execute, by digest.
-        job: executes one run in the process that calls it.
+        batches: the keys of the runs still to execute, by digest, in batches that a process executes together.
+        job: executes the runs of one batch in the process that calls it, and returns their outcomes in order.
         file: the path of a file with one JSON line per run, created if it does not exist.
         pool: the pool that executes the runs.
     """
     started = time.monotonic()
     with file.open("a", encoding="utf-8") as lines:
         lines.write("\n")  # in case the last line is truncated
-        futures = {pool.submit(job, keys): key for key, keys in remaining.items()}
+        futures = {pool.submit(job, list(batch.values())): list(batch) for batch in batches}
         try:
             for future in as_completed(futures):
-                outcome = future.result()
-                lines.write(json.dumps({"run": futures[future], **outcome}) + "\n")
+                outcomes = dict(zip(futures[future], future.result(), strict=True))
+                lines.writelines(json.dumps({"run": key, **outcome}) + "\n" for key, outcome in outcomes.items())
                 lines.flush()
-                yield futures[future], outcome, (time.monotonic() - started) / 60
+                for key, outcome in outcomes.items():
+                    yield key, outcome, (time.monotonic() - started) / 60
         finally:
             for future in futures:
                 future.cancel()

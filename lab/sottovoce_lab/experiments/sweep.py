@@ -47,7 +47,8 @@ def run_sweep(
         process_count = 1 if runs_one_at_a_time else len(remaining)
         workers = saved_runs.processes(process_count) if on is None else saved_runs.cluster(on)
         with workers as pool:
-            for key, outcome, _ in saved_runs.run_remaining(remaining, run_one, file, pool):
+            batches = [{key: keys} for key, keys in remaining.items()]
+            for key, outcome, _ in saved_runs.run_remaining(batches, _run_batch, file, pool):
                 saved_outcomes[key] = outcome
                 progress(len(saved_outcomes), len(keys_by_digest), run_label(keys_by_digest[key], values))
     return {
@@ -70,6 +71,10 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
         "privacy": saved_runs.guarantee(report),
         "warnings": report["warnings"],
     }
+
+
+def _run_batch(batch: list[saved_runs.Keys]) -> list[Outcome]:
+    return [run_one(keys) for keys in batch]
 
 
 def run_label(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:

@@ -120,11 +120,15 @@ def advise(
 ) -> list[Recommendation]:
     """Rank suitable learners by simulated accuracy, best first.
 
-    All learners are simulated on the usual difficulty, and the best few also on every difficulty and seed.
+    All learners are simulated on the usual difficulty, and the best few also on every difficulty and seed. Ctrl-C ends
+    the simulations early; the learners simulated so far are then ranked on the usual difficulty alone.
 
     Args:
         shape: the shape of the fleet.
         progress: receives the number of completed runs, the total number, and the learner of the last run.
+
+    Raises:
+        KeyboardInterrupt: if no run was completed before Ctrl-C.
     """
     names = [
         name
@@ -136,6 +140,7 @@ def advise(
     count = len(names) + min(_FINALISTS, len(names)) * (len(difficulties) * len(_SEEDS) - 1)
     done = itertools.count(1)
     results: dict[tuple[str, float, int], _Result] = {}
+    is_complete = False
     with processes(count) as pool:
 
         def run_jobs(jobs: list[tuple[str, float, int]]) -> None:
@@ -144,14 +149,24 @@ def advise(
                 results[job] = future.result()
                 progress(next(done), count, job[0])
 
-        run_jobs([(name, usual, 0) for name in names])
-        ranked_names = sorted(names, key=lambda name: -results[name, usual, 0].accuracy)
-        run_jobs(
-            [job for job in itertools.product(ranked_names[:_FINALISTS], difficulties, _SEEDS) if job not in results]
-        )
+        def rank_names() -> list[str]:
+            known = [name for name in names if (name, usual, 0) in results]
+            return sorted(known, key=lambda name: -results[name, usual, 0].accuracy)
+
+        try:
+            run_jobs([(name, usual, 0) for name in names])
+            finalists = rank_names()[:_FINALISTS]
+            run_jobs([job for job in itertools.product(finalists, difficulties, _SEEDS) if job not in results])
+            is_complete = True
+        except KeyboardInterrupt:
+            if not results:
+                raise
+    ranked_names = rank_names()
     recommendations = [
         _summarise(name, {job: result for job, result in results.items() if job[0] == name}) for name in ranked_names
     ]
+    if not is_complete:
+        return recommendations
     return (
         sorted(recommendations[:_FINALISTS], key=lambda recommendation: -recommendation.mean)
         + recommendations[_FINALISTS:]

@@ -12,12 +12,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from sottovoce.data import DataSet, Table, apply
 from sottovoce.data.dataset import CLASSES_READ
+from sottovoce.errors import UsageError
+from sottovoce.kernels.mlp import Perceptron
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.registry import DEFAULT
-from sottovoce.node.predictions import predict
+from sottovoce.node.public_model import predict
 from sottovoce.privacy.api import Status
 from sottovoce.privacy.terms.guarantee import REFUTED
 
-from sottovoce_lab.library.simulation import ARRAYS, declared_bounds, simulate_plan, warn_about_data
+from sottovoce_lab.library.arrays import ARRAYS, declared_bounds, scale_to_unit_range, with_constant
+from sottovoce_lab.library.simulation import simulate_plan, warn_about_data
+from sottovoce_lab.library.wording import ESTIMATOR, speaks_python
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
@@ -65,6 +70,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.random_state = random_state
 
+    @speaks_python(ESTIMATOR)
     def _fit_fleet(self, data: DataSet) -> None:
         keys = {
             "learner": self.learner,
@@ -77,7 +83,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
             **(self.settings or {}),
         }
         planned = plan(build_run_spec(keys, type(self).__name__).options(), data)
-        warn_about_data(planned)
+        warn_about_data(planned, ESTIMATOR)
         run = simulate_plan(planned)
         self.model_ = run.models[0]
         self.privacy_ = dict(run.privacy)
@@ -178,6 +184,34 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
         labels: NDArray[Any] = self.classes_[predict(self._kernel, self.model_, rows, len(self.classes_))]
         return labels
 
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return scores for features, float64[m, d]: float64[m] for two classes, positive for the second one.
+
+        With more classes, the scores are float64[m, classes], and the highest score is that of the predicted class.
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return the model's probability of each class, float64[m, classes], for features, float64[m, d].
+
+        The noise of training is part of the model, so these probabilities are not calibrated.
+        """
+        scores = self._scores(X)
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities: Floats = odds / odds.sum(axis=1, keepdims=True)
+        return probabilities
+
+    def _scores(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        rows = apply(self._transform, validate_data(self, X, reset=False, dtype=np.float64), self._bounds)
+        if not isinstance(self._kernel, Softmax | Perceptron):
+            raise UsageError(
+                f"{type(self._kernel).__name__} gives labels only: use predict, or the model softmax or mlp"
+            )
+        scores: Floats = self._kernel.logits(self.model_[np.newaxis], rows)[0]
+        return scores
+
 
 class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
     """A linear regression trained by a simulated fleet; see _Fleet for the parameters.
@@ -231,7 +265,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         column = targets.astype(np.float64)[:, np.newaxis]
         self._target = self._ranges(column, self.target_bounds, "target_bounds")
         rows = np.hstack(
-            [_with_constant(_scale_to_unit_range(features, self._features)), _scale_to_unit_range(column, self._target)]
+            [with_constant(scale_to_unit_range(features, self._features)), scale_to_unit_range(column, self._target)]
         )
         records = (rows, np.zeros(len(rows), dtype=np.int64))
         sample = (rows[:1], records[1][:1])
@@ -243,20 +277,6 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> Floats:
         """Predict the target values, float64[m], for features, float[m, d]."""
         check_is_fitted(self)
-        rows = _with_constant(
-            _scale_to_unit_range(validate_data(self, X, reset=False, dtype=np.float64), self._features)
-        )
+        rows = with_constant(scale_to_unit_range(validate_data(self, X, reset=False, dtype=np.float64), self._features))
         low, high = (float(bound[0]) for bound in self._target)
         return low + (predict(self._kernel, self.model_, rows, 1) + 1) / 2 * (high - low)
-
-
-def _scale_to_unit_range(rows: Floats, bounds: tuple[Floats, Floats]) -> Floats:
-    """Scale columns from their bounds to -1 … 1, clipping values outside."""
-    low, high = bounds
-    scaled: Floats = np.clip(2 * (rows - low) / (high - low) - 1, -1, 1)
-    return scaled
-
-
-def _with_constant(rows: Floats) -> Floats:
-    """Append a column of ones to the rows, for the intercept."""
-    return np.hstack([rows, np.ones((len(rows), 1))])

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from onnx import ModelProto, helper
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.onnx.facts import KEY, GraphFacts, write_facts
+from sottovoce.kernels.onnx.facts import KEY, GraphFacts, ParameterFacts, write_facts
 
 from sottovoce_lab.models.clipping import Contribution, clipped_sum
 from sottovoce_lab.models.declaration import Declaration
-from sottovoce_lab.models.layers.network import Weights
 from sottovoce_lab.models.losses import LOSSES, predictions
 from sottovoce_lab.models.tape import Tape, Value
 
@@ -23,7 +23,13 @@ MAX_POSITIONS = 1024
 """Maximum product of the number of examples and the number of positions in their factored gradients, per call."""
 
 
-def build_graph(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
+def build_graph(
+    declaration: Declaration,
+    real: DTypeLike = np.float32,
+    *,
+    weights: NDArray[np.floating[Any]] | None = None,
+    frozen: int = 0,
+) -> ModelProto:
     """Build the graph that computes the loss, the predictions and the clipped gradient sum of a batch.
 
     The inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (for a regression, targets real[B]),
@@ -34,9 +40,13 @@ def build_graph(declaration: Declaration, real: DTypeLike = np.float32) -> Model
     Args:
         declaration: the declaration of the model to build.
         real: float32 for devices, or float64 for comparing gradients with finite differences.
+        weights: public weights of all tensors in the declaration, with which training starts; None to start from each
+            tensor's law.
+        frozen: the number of tensors, from the first, that are constants: neither trained nor in `parameters`.
     """
     tape = Tape(real)
-    size = sum(tensor.size for tensor in declaration.network.parameters)
+    constants, tensors = declaration.network.parameters[:frozen], declaration.network.parameters[frozen:]
+    size, frozen_size = (sum(tensor.size for tensor in part) for part in (tensors, constants))
     flat = tape.input("parameters", tape.real, [size])
     features = tape.input("features", tape.real, ["B", declaration.features])
     target = tape.real if declaration.classes == 1 else np.int64
@@ -44,11 +54,13 @@ def build_graph(declaration: Declaration, real: DTypeLike = np.float32) -> Model
     mask = tape.input("mask", np.bool_, ["B"])
     clip = tape.input("clip", np.float64, [])
 
-    scores, pull_back = declaration.network.apply(
-        tape, _reshape_features(tape, features, declaration), _split_parameters(tape, flat, declaration)
-    )
+    examples = _reshape_features(tape, features, declaration)
+    values = _split_parameters(tape, flat, tensors)
+    if weights is not None and frozen:
+        values |= _constants(tape, constants, weights[:frozen_size])
+    scores, pull_back = declaration.network.apply(tape, examples, values)
     loss_values = LOSSES[declaration.loss](tape, scores, labels, declaration.classes)
-    _, contributions = pull_back(loss_values.slopes)
+    contributions = pull_back(loss_values.slopes)[1][frozen:]  # one for each tensor, in the same order
     losses = tape.op("Where", mask, tape.cast(loss_values.losses, np.float64), tape.constant(0, np.float64))
     model = tape.model(
         [
@@ -64,16 +76,17 @@ def build_graph(declaration: Declaration, real: DTypeLike = np.float32) -> Model
         classes=declaration.classes,
         loss=declaration.loss,
         chunk=_chunk(declaration, contributions),
-        parameters=declaration.network.parameters,
+        parameters=tensors,
         declaration=declaration.text,
+        weights=b"" if weights is None else weights.astype("<f4").tobytes(),
     )
     helper.set_model_props(model, {KEY: write_facts(facts)})
     return model
 
 
-def graph_bytes(declaration: Declaration) -> bytes:
+def graph_bytes(declaration: Declaration, weights: NDArray[np.floating[Any]] | None = None, frozen: int = 0) -> bytes:
     """Return the bytes of the graph file for a declaration; see `build_graph`."""
-    return build_graph(declaration).SerializeToString(deterministic=True)
+    return build_graph(declaration, weights=weights, frozen=frozen).SerializeToString(deterministic=True)
 
 
 def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> ModelProto:
@@ -98,11 +111,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
         )
     tape = Tape()
     features = tape.input("features", tape.real, ["B", declaration.features])
-    parts = np.split(parameters, np.cumsum(sizes)[:-1])
-    weights = {
-        tensor.name: tape.constant(part.reshape(tensor.shape), name=tensor.name)
-        for tensor, part in zip(tensors, parts, strict=True)
-    }
+    weights = _constants(tape, tensors, parameters)
     scores, _ = declaration.network.apply(tape, _reshape_features(tape, features, declaration), weights)
     predicted = predictions(tape, scores, declaration.classes, declaration.outputs)
     return tape.model(
@@ -118,9 +127,17 @@ def _reshape_features(tape: Tape, features: Value, declaration: Declaration) -> 
     return features if len(shape) == 1 else tape.reshape(features, -1, *shape)
 
 
-def _split_parameters(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
+def _constants(tape: Tape, tensors: Sequence[ParameterFacts], values: NDArray[np.floating[Any]]) -> dict[str, Value]:
+    """Record tensors whose values, one vector for all of them, are part of the file."""
+    parts = np.split(values, np.cumsum([tensor.size for tensor in tensors])[:-1])
+    return {
+        tensor.name: tape.constant(part.reshape(tensor.shape), name=tensor.name)
+        for tensor, part in zip(tensors, parts, strict=True)
+    }
+
+
+def _split_parameters(tape: Tape, flat: Value, tensors: Sequence[ParameterFacts]) -> dict[str, Value]:
     """Split the flat parameter vector into named tensors."""
-    tensors = declaration.network.parameters
     sizes = tape.integers(*(tensor.size for tensor in tensors))
     parts = tape.ops("Split", len(tensors), flat, sizes, axis=0)
     return {tensor.name: tape.reshape(part, *tensor.shape) for tensor, part in zip(tensors, parts, strict=True)}

@@ -4,6 +4,7 @@ The graph is read from its input to its output, and each node is recognised as a
 paths that meet in an Add form a residual block, which begins at the last point that both paths share.
 """
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -19,6 +20,7 @@ from sottovoce_lab.models import forward_layers as layers
 from sottovoce_lab.models.checks import lengths
 from sottovoce_lab.models.declaration import Declaration, parse_declaration
 from sottovoce_lab.models.graph_values import BATCH, Layer, Node, Point, Table, Value, Vector, shape_after_reshape
+from sottovoce_lab.models.losses import outputs
 
 LossName = Literal["softmax", "binary", "hinge", "squared"]
 
@@ -100,6 +102,35 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     }
     declaration = parse_declaration(tomlkit.dumps(document), file)
     return Forward(declaration, _flat_parameters(declaration, _all_layers(layers_to_train), file))
+
+
+def with_new_head(forward: Forward, classes: int, file: str) -> Forward:
+    """Return the model with another number of classes, and a last layer for them that starts at 0.
+
+    Raises:
+        ConfigError: if the last layer is not dense, or the declaration does not permit this number of classes.
+    """
+    document = tomllib.loads(forward.declaration.text)
+    head = document["layers"][-1]
+    if head["kind"] != "dense":
+        raise ConfigError(
+            f"{file}: the last layer is {head['kind']}, not dense: --classes can replace dense layers only"
+        )
+    try:
+        document["classes"], head["units"] = classes, outputs(document["loss"], classes)
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}; set --loss softmax") from error
+    declaration = parse_declaration(tomlkit.dumps(document), file)
+    tensors = declaration.network.parameters
+    body = sum(tensor.size for tensor in tensors[: body_tensors(declaration)])
+    zeros = np.zeros(sum(tensor.size for tensor in tensors) - body)
+    return Forward(declaration, np.append(forward.parameters[:body], zeros))
+
+
+def body_tensors(declaration: Declaration) -> int:
+    """Return the number of parameter tensors in a model's body: all but those of the last layer that has any."""
+    head = next(stage for stage in reversed(declaration.network.stages) if stage.parameters)
+    return len(declaration.network.parameters) - len(head.parameters)
 
 
 class _Reader:

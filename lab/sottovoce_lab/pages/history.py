@@ -3,11 +3,9 @@
 from pathlib import Path
 
 from sottovoce.errors import NetworkError
-from sottovoce.node.assemble import state_files
-from sottovoce.node.control import ask
-from sottovoce.node.ledger_snapshot import snapshot
-from sottovoce.node.status import SCHEMA
-from sottovoce.privacy.ledger.account import epsilon_history
+from sottovoce.node.control import STATUS_SCHEMA, ask
+from sottovoce.node.state_directory import snapshot, state_files
+from sottovoce.reports.account import epsilon_history
 
 from sottovoce_lab.pages.device import History
 
@@ -38,5 +36,5 @@ def read_history(state: Path) -> History:
         charges=spending.charges,
         releases=spending.releases,
         points=points,
-        status=status if status is not None and status.get("schema") == SCHEMA else None,
+        status=status if status is not None and status.get("schema") == STATUS_SCHEMA else None,
     )

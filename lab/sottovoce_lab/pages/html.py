@@ -1,6 +1,7 @@
 """Building blocks for a page. Only this module creates markup, and it escapes every value on entry."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -9,6 +10,7 @@ from sottovoce.privacy.accounting.gaussian import format_rounded_up
 
 _STYLE = Path(__file__).with_name("style.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_PAGE_PATH = re.compile(r"docs/[\w/-]+\.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +65,59 @@ def warnings(messages: Iterable[str]) -> Markup:
     return Markup(f'<section class="warnings"><h2>Read this first</h2><ul>{items}</ul></section>' if items else "")
 
 
-def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
+def linked(text: str, links: Mapping[str, tuple[str, str]]) -> Markup:
+    """Return text in which the path of each documentation page is a link.
+
+    Args:
+        text: the text.
+        links: for each page's path, such as `docs/tutorial.md`, its title and its address; other paths stay text.
+    """
+
+    def link(path: re.Match[str]) -> str:
+        if path[0] not in links:
+            return path[0]
+        title, address = links[path[0]]
+        return f'<a href="{escape(address)}">{escape(title)}</a>'
+
+    return Markup(_PAGE_PATH.sub(link, escape(text)))
+
+
+def facts(caption: str, rows: Iterable[tuple[str, str | Markup]]) -> Markup:
     """Return a table of names and values, omitting names with an empty value."""
     cells = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows if value
+        f'<tr><th scope="row">{escape(name)}</th>'
+        f"<td>{value.html if isinstance(value, Markup) else escape(value)}</td></tr>"
+        for name, value in rows
+        if value
     )
     return Markup(f"<table><caption>{escape(caption)}</caption><tbody>{cells}</tbody></table>")
 
 
-def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """Return a table with column headings, in which all columns but the first contain numbers."""
-    names = "".join(
-        f'<th scope="col"{_class_attribute("number" if i else "")}>{escape(name)}</th>'
-        for i, name in enumerate(columns)
-    )
+def table(
+    caption: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Collection[int] | None = None,
+    marked: int | None = None,
+) -> Markup:
+    """Return a table with column headings.
+
+    Args:
+        caption: the table's caption.
+        columns: the headings.
+        rows: the cells of each row.
+        numbers: the indices of the columns that contain numbers; all but the first if None.
+        marked: the index of a row to mark; None for no mark.
+    """
+    numeric = range(1, len(columns)) if numbers is None else numbers
+    kinds = [_class_attribute("number" if i in numeric else "") for i in range(len(columns))]
+    names = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for kind, name in zip(kinds, columns, strict=True))
     body = "".join(
-        "<tr>"
-        + "".join(f"<td{_class_attribute('number' if i else '')}>{escape(cell)}</td>" for i, cell in enumerate(row))
+        f"<tr{_class_attribute('marked' if i == marked else '')}>"
+        + "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
         + "</tr>"
-        for row in rows
+        for i, row in enumerate(rows)
     )
     return Markup(
         f'<div class="wide"><table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead>'
@@ -104,7 +140,7 @@ def budget(spent: float, total: float) -> Markup:
 
 def figure(drawing: Markup, caption: str) -> Markup:
     """Return a drawing with a caption that describes it."""
-    return Markup(f"<figure>{drawing.html}<figcaption>{escape(caption)}</figcaption></figure>")
+    return Markup(f'<figure><div class="wide">{drawing.html}</div><figcaption>{escape(caption)}</figcaption></figure>')
 
 
 def _class_attribute(kind: str) -> str:

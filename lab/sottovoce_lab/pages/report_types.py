@@ -67,13 +67,14 @@ class Baselines(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """The accuracy of a simulated variant of a run."""
+    """The result of a simulated variant of a run: an accuracy, or an error of predicted numbers."""
 
     label: str
-    accuracy_mean: float
     half_interval: float
     seeds: int
     promise: str
+    accuracy_mean: float | None = None
+    mae_mean: float | None = None
 
 
 class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1"):
@@ -128,7 +129,17 @@ def read_report(path: Path) -> RunReport | SweepReport:
         raise DataError(
             f"{path}: not a Sottovoce report (found schema {schema}, expected {' or '.join(_SCHEMAS)}); {remedy}"
         )
+    return parse_report(document, str(path))
+
+
+def parse_report(document: Any, origin: str) -> RunReport | SweepReport:
+    """Return a document as a report.
+
+    Raises:
+        DataError: if the document is not complete.
+    """
     try:
         return msgspec.convert(document, RunReport | SweepReport)
     except msgspec.ValidationError as error:
-        raise DataError(f"{path}: not a complete {schema} ({error}); {remedy}") from error
+        schema = document["schema"]
+        raise DataError(f"{origin}: not a complete {schema} ({error}); write it again with --report") from error

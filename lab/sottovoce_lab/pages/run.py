@@ -1,8 +1,11 @@
 """The page about a testbed run or a simulation."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import msgspec
+
+from sottovoce_lab.pages.comparison import MEASURES, Row, compare, format_measure, main_measure
 from sottovoce_lab.pages.html import (
     Markup,
     Page,
@@ -11,110 +14,139 @@ from sottovoce_lab.pages.html import (
     facts,
     figure,
     heading,
+    linked,
     paragraph,
     table,
     warnings,
 )
-from sottovoce_lab.pages.plots import Line, Plotter
-from sottovoce_lab.pages.report_types import Baselines, Metrics, RunReport
+from sottovoce_lab.pages.plots import Line, Plotter, Rule
+from sottovoce_lab.pages.report_types import Metrics, RunReport
 
 _MAX_ROWS = 100
 _MIB = 2**20
 _MEASURED = (
     "The harness measured accuracies and losses on models that the agents published, with records that no agent holds."
 )
-_MEASURES = ("accuracy", "mae", "rmse")
-_WORDS = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root mean squared error", "loss": "loss"}
+_DATA = {"digits": "handwritten digits", "breast-cancer": "measurements of breast tissue"}
+"""Names of data sets in words; other names are shown as they are."""
+
+Links = Mapping[str, tuple[str, str]]
+"""The title and the address of each documentation page, by its path, such as `docs/tutorial.md`."""
 
 
-def run_page(report: RunReport, plotter: Plotter) -> str:
-    """Return a report's page as HTML."""
-    run = report.run
-    page = Page(f"{run.get('learner', 'A run')} on {run.get('data', 'some data')}, {run.get('agents', '?')} agents")
-    page.add(paragraph(_result(report.final), "lead"), *_comparisons(report), warnings(report.warnings))
+def run_page(report: RunReport, plotter: Plotter, links: Links | None = None) -> str:
+    """Return a report's page as HTML.
+
+    Args:
+        report: the report.
+        plotter: draws the page's plots.
+        links: the title and the address of each documentation page, by its path; None for no links.
+    """
+    rows, measure = compare(msgspec.to_builtins(report)), main_measure(report.final)
+    page = Page(_title(report))
+    page.add(paragraph(_result(report.final), "lead"), paragraph(_setting(report), "note"), warnings(report.warnings))
     page.add(
-        *_learning(report, plotter),
-        *_privacy(report, plotter),
+        *_learning(report, rows, measure, plotter),
+        *_privacy(report, plotter, links or {}),
         *_resources(report),
         *_settings(report),
         *_agents(report),
     )
-    if _measure(report.final) == "accuracy":
+    if measure == "accuracy":
         page.add(paragraph(_MEASURED, "note"))
     return page.html()
 
 
-def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
-    """Return the accuracies of trivial rules as reference lines for a plot."""
-    if baselines is None:
-        return []
-    return [("own data alone", baselines.own_data), ("most common class", baselines.majority_class)]
+def _title(report: RunReport) -> str:
+    """Return what the run was, in words: who learned what from which records, under which budget."""
+    run, epsilon = report.run, report.privacy.epsilon
+    data = str(run.get("data", "records"))
+    budget = "without noise" if epsilon is None else f"at ε = {epsilon:g}"
+    return f"{run.get('agents', '?')} devices learn together from {_DATA.get(data, data)} {budget}"
 
 
-def _measure(measures: Metrics) -> str:
-    """Return a run's main measure: the first one that has a mean, or `loss` if none has."""
-    return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
+def _setting(report: RunReport) -> str:
+    """Return how the run took place, in one sentence."""
+    run = report.run
+    model = f" with the model {run['model']}" if run.get("model") else ""
+    transport = f" over {run['transport']}" if run.get("transport") else ""
+    duration = f", in {run['wall_s']:.0f} s" if isinstance(run.get("wall_s"), int | float) else ""
+    return f"Learner {run.get('learner', 'unknown')}{model}, {run.get('cycles', '?')} cycles{transport}{duration}."
 
 
 def _result(final: Metrics) -> str:
-    name = _measure(final)
+    name = main_measure(final)
     unit = f" {final['unit']}" if final.get("unit") else ""
-    mean = _number(final.get(f"{name}_mean"))
-    low, high = _number(final.get(f"{name}_min")), _number(final.get(f"{name}_max"))
-    spread = f", from {low} to {high} over agents" if low else f", {high}{unit} for the worst agent" if high else ""
-    return f"At the end: {_WORDS[name]} {mean}{unit}{spread}."
+    mean, low, high = (_result_number(final.get(f"{name}_{part}"), name) for part in ("mean", "min", "max"))
+    if low and low == high:
+        spread = " on every device"
+    elif low:
+        spread = f" on average, {low} to {high} over devices"
+    else:
+        spread = f" on average, {high}{unit} on the worst device" if high else ""
+    return f"At the end: {MEASURES[name]} {mean}{unit}{spread}."
 
 
-def _comparisons(report: RunReport) -> list[Markup]:
-    """Describe the baselines, and the simulations with the same data."""
-    baselines, comparisons = report.baselines, report.comparisons
-    rows = [
-        (
-            comparison.label,
-            f"{comparison.accuracy_mean:.3f} ± {comparison.half_interval:.3f}. Protected against: {comparison.promise}",
-        )
-        for comparison in comparisons
-    ]
-    simulated = (
-        [facts(f"Simulations with the same data: means over {comparisons[0].seeds} seeds", rows)] if comparisons else []
+def _result_number(value: float | str | None, measure: str) -> str:
+    return format_measure(value, measure) if isinstance(value, int | float) else value or ""
+
+
+def _learning(report: RunReport, rows: Sequence[Row], measure: str, plotter: Plotter) -> list[Markup]:
+    """Return the run's course, beside all that it is compared with, as a picture and a table."""
+    course = _course(report, measure, rows, plotter)
+    loss = _course(report, "loss", (), plotter) if measure != "loss" else []
+    table_of_course = [collapsible("Show the course as a table", _curve(report.curve, measure))]
+    if not course and not loss:
+        table_of_course = [paragraph("Nothing was measured during the run.")]
+    return [heading("Learning"), *course, *_comparison(report, rows, measure), *loss, *table_of_course]
+
+
+def _course(report: RunReport, measure: str, rows: Sequence[Row], plotter: Plotter) -> list[Markup]:
+    """Return a figure of a measure over cycles, with the comparison's other rows as reference lines."""
+    points = [point for point in report.curve if _has_finite_values(point, f"{measure}_mean", "cycle")]
+    if not points:
+        return []
+    values, band = _column(points, f"{measure}_mean"), _band(points, measure)
+    rules = [Rule(_label(row, measure), row.value, row.half_interval) for row in rows if not row.is_run]
+    run = next((_label(row, measure) for row in rows if row.is_run), "mean over devices")
+    limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
+    caption = (
+        f"{MEASURES[measure].capitalize()} over cycles, from {format_measure(values[0], measure)} to "
+        f"{format_measure(values[-1], measure)}"
     )
-    if baselines is None:
-        return simulated
-    summary = (
-        f"A device alone, with its own records and no noise, reaches {baselines.own_data:.3f}; always predicting the "
-        f"most common class reaches {baselines.majority_class:.3f}."
-    )
-    return [paragraph(summary), *simulated]
+    line = Line(run, _column(points, "cycle"), values, *band)
+    drawing = plotter.lines(caption, "cycle", MEASURES[measure], [line], rules=rules, **limits)
+    spread = f"; the band shows {band[2]}" if band[0] != band[1] else ""
+    return [figure(drawing, f"{caption}{spread}.")]
 
 
-def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
-    parts = [heading("Learning")]
-    name = _measure(report.final)
-    for measure in dict.fromkeys((name, "loss")):
-        points = [point for point in report.curve if _has_finite_values(point, f"{measure}_mean", "cycle")]
-        if not points:
-            continue
-        line = Line(
-            "mean over agents", _column(points, "cycle"), _column(points, f"{measure}_mean"), *_band(points, measure)
-        )  # fmt: skip
-        limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
-        reference_lines = baseline_rules(report.baselines) if measure == "accuracy" else []
-        caption = f"{_WORDS[measure]} over cycles, from {line.y[0]:.3g} to {line.y[-1]:.3g}"
-        parts.append(
-            figure(
-                plotter.lines(caption, "cycle", _WORDS[measure], [line], rules=reference_lines, **limits),
-                f"{caption.capitalize()}.",
-            )
+def _label(row: Row, measure: str) -> str:
+    return f"{format_measure(row.value, measure)} {row.label}"
+
+
+def _comparison(report: RunReport, rows: Sequence[Row], measure: str) -> list[Markup]:
+    """Return a table of the run with its baselines and with the simulations on the same data."""
+    if len(rows) < 2:
+        return []
+    caption = "From the worst to the best"
+    if report.comparisons:
+        caption += (
+            f"; rows with ± are simulations on the same data, means over {report.comparisons[0].seeds} seeds with 95 % "
+            "intervals"
         )
-    if len(parts) == 1:
-        return [*parts, paragraph("Nothing was measured during the run.")]
-    return [*parts, collapsible("Show as a table", _curve(report.curve, name))]
+    cells = []
+    for row in rows:
+        half = "" if row.half_interval is None else f"\u00a0±\u00a0{format_measure(row.half_interval, measure)}"
+        cells.append([f"{format_measure(row.value, measure)}{half}", row.label, row.promise])
+    marked = next(i for i, row in enumerate(rows) if row.is_run)
+    columns = [MEASURES[measure], "by", "a record is protected against"]
+    return [table(caption, columns, cells, numbers=(), marked=marked)]
 
 
 def _band(points: list[Metrics], name: str) -> tuple[list[float], list[float], str]:
     """Return a band from the smallest to the largest value over agents, if both were measured."""
     if all(_has_finite_values(point, f"{name}_min", f"{name}_max") for point in points):
-        return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
+        return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all devices"
     return [], [], ""
 
 
@@ -127,7 +159,7 @@ def _curve(curve: list[Metrics], name: str) -> Markup:
     return table(caption, fields, [[_number(point.get(field)) for field in fields] for point in rows])
 
 
-def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
+def _privacy(report: RunReport, plotter: Plotter, links: Links) -> list[Markup]:
     privacy = report.privacy
     parts = [heading("Privacy")]
     spent = [agent.epsilon_spent for agent in report.agents if agent.epsilon_spent is not None]
@@ -151,7 +183,7 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
                 ("mechanism", privacy.mechanism),
                 ("composition", privacy.composition),
                 ("threat model", privacy.threat_model),
-                ("why", privacy.reason),
+                ("why", linked(privacy.reason, links) if privacy.reason else ""),
                 ("releases", f"{privacy.releases:,}"),
                 (
                     "ledgers",
@@ -238,11 +270,11 @@ def _column(points: Sequence[Metrics], field: str) -> list[float]:
 
 
 def _number(value: float | str | None) -> str:
-    """Format a number as an integer or with four significant digits, keeping text unchanged and mapping None to ""."""
+    """Format a number as an integer or with three significant digits, keeping text unchanged and mapping None to ""."""
     if value is None or isinstance(value, str):
         return value or ""
-    return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _value(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -9,11 +9,11 @@ from typing import Any
 
 from sottovoce.privacy.accounting.gaussian import format_rounded_up
 
+from sottovoce_lab.pages.comparison import MEASURES
 from sottovoce_lab.pages.html import Markup, Page, figure, heading, paragraph, table, warnings
-from sottovoce_lab.pages.plots import Line, Plotter
+from sottovoce_lab.pages.plots import Line, Plotter, Rule
 from sottovoce_lab.pages.report_types import SweepReport, SweptRun
 
-_MEASURES = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root mean squared error", "loss": "loss"}
 _MAX_LINES = 6
 _SEED = "seed"
 
@@ -54,7 +54,7 @@ def group_runs(report: SweepReport) -> list[Group]:
 def sweep_page(report: SweepReport, plotter: Plotter) -> str:
     """Return a sweep's page as HTML."""
     groups = group_runs(report)
-    measure = next(name for name in _MEASURES if name == "loss" or any(g.final_values(f"{name}_mean") for g in groups))
+    measure = next(name for name in MEASURES if name == "loss" or any(g.final_values(f"{name}_mean") for g in groups))
     seeds = len(report.keys.get(_SEED, [])) or 1
     page = Page(f"Sweep over {', '.join(report.keys) or 'nothing'}")
     page.add(
@@ -83,9 +83,10 @@ def mean_sd(values: Sequence[float]) -> str:
 
 
 def _table(groups: list[Group], measure: str) -> Markup:
-    columns = [*groups[0].set, "seeds", _MEASURES[measure]]
+    columns = [*groups[0].set, "seeds", MEASURES[measure]]
     has_baselines = measure == "accuracy"
     columns += ["worst agent", "own data", "majority"] if has_baselines else []
+    columns += ["worst agent", "own data", "persistence", "same time yesterday"] if measure == "mae" else []
     rows = []
     for group in groups:
         cells = [*(str(value) for value in group.set.values()), f"{len(group.runs)}"]
@@ -95,6 +96,9 @@ def _table(groups: list[Group], measure: str) -> Markup:
             cells += [mean_sd(_baseline_values(group, name)) for name in ("own_data", "majority_class")]
         spent = [run.privacy.get("spent_epsilon_max") for run in group.runs]
         finite = [value for value in spent if value is not None]
+        if measure == "mae":
+            fields = ("mae_max", "mae_own_data", "mae_persistence", "mae_same_time_yesterday")
+            cells += [mean_sd(group.final_values(field)) for field in fields]
         rows.append(
             [*cells, format_rounded_up(max(finite)) if finite else "–", str(group.runs[0].privacy.get("status", "–"))]
         )
@@ -125,30 +129,30 @@ def _result_plot(report: SweepReport, groups: list[Group], measure: str, plotter
         label = ", ".join(f"{key} = {value}" for key, value in group.set.items() if key != axis)
         lines.setdefault(label, []).append(group)
     curves = [
-        _line(name or _MEASURES[measure], axis, line_groups, f"{measure}_mean") for name, line_groups in lines.items()
+        _line(name or MEASURES[measure], axis, line_groups, f"{measure}_mean") for name, line_groups in lines.items()
     ]
-    caption = f"{_MEASURES[measure].capitalize()} over {axis}; bands are one standard deviation over seeds"
+    caption = f"{MEASURES[measure].capitalize()} over {axis}; bands are one standard deviation over seeds"
     limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
     picture = plotter.lines(
         caption,
         axis,
-        _MEASURES[measure],
+        MEASURES[measure],
         curves[:_MAX_LINES],
         rules=_reference_lines(groups) if limits else (),
         **limits,
     )
     return [
-        heading(f"{_MEASURES[measure].capitalize()} over {axis}"),
+        heading(f"{MEASURES[measure].capitalize()} over {axis}"),
         figure(picture, f"{caption}.{_omission_note(len(curves))}"),
     ]
 
 
-def _reference_lines(groups: list[Group]) -> list[tuple[str, float]]:
+def _reference_lines(groups: list[Group]) -> list[Rule]:
     names = {"own data alone": "own_data", "most common class": "majority_class"}
     values_by_label = {
         label: [value for group in groups for value in _baseline_values(group, name)] for label, name in names.items()
     }
-    return [(label, statistics.fmean(values)) for label, values in values_by_label.items() if values]
+    return [Rule(label, statistics.fmean(values)) for label, values in values_by_label.items() if values]
 
 
 def _is_number(value: object) -> bool:
@@ -181,18 +185,18 @@ def _curves(groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]
     lines = [line for group in groups if (line := _curve(group, field)) is not None]
     if not lines:
         return []
-    caption = f"{_MEASURES[measure].capitalize()} over cycles; bands are one standard deviation over seeds"
+    caption = f"{MEASURES[measure].capitalize()} over cycles; bands are one standard deviation over seeds"
     limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
     picture = plotter.lines(
         caption,
         "cycle",
-        _MEASURES[measure],
+        MEASURES[measure],
         lines[:_MAX_LINES],
         rules=_reference_lines(groups) if limits else (),
         **limits,
     )
     return [
-        heading(f"{_MEASURES[measure].capitalize()} over cycles"),
+        heading(f"{MEASURES[measure].capitalize()} over cycles"),
         figure(picture, f"{caption}.{_omission_note(len(lines))}"),
     ]
 

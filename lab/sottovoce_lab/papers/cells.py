@@ -18,8 +18,13 @@ _T = (
 )
 _NORMAL = 1.960
 _LARGE = 1e4
-MIN_INTERVAL_SEEDS = 3
-"""Minimum number of seeds for showing a mean's interval."""
+MIN_SEEDS = 3
+"""Minimum number of seeds for an interval, and therefore for a verdict."""
+
+LOGARITHM = "log10_"
+"""Prefix for the decimal logarithm of a measure, for losses that differ by orders of magnitude."""
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,13 @@ class Cell:
         """The mean over seeds."""
         return float(self.measures.mean())
 
-    @property
-    def half_width(self) -> float:
-        """Half-width of the 95 % confidence interval of the mean over seeds; NaN with fewer than three seeds."""
-        return half_interval(self.measures) if len(self.measures) >= MIN_INTERVAL_SEEDS else math.nan
+    def interval(self, measure: str) -> Interval | None:
+        """Return the 95 % confidence interval of the mean, within the measure's range; None for too few seeds."""
+        if len(self.measures) < MIN_SEEDS:
+            return None
+        half_width = half_interval(self.measures)
+        low, high = measure_range(measure)
+        return max(low, self.mean - half_width), min(high, self.mean + half_width)
 
 
 CellKey = tuple[str, str, Any, Any]
@@ -70,6 +78,20 @@ def format_measure(value: float, sign: str = "") -> str:
     return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 
 
+def format_interval(mean: float, interval: Interval | None, sign: str = "") -> str:
+    """Format a mean with its interval, if it has one; `sign` may be "+"."""
+    text = format_measure(mean, sign)
+    if interval is None:
+        return text
+    return f"{text} ({format_measure(interval[0], sign)} to {format_measure(interval[1], sign)})"
+
+
+def measure_range(measure: str) -> Interval:
+    """Return the smallest and the largest possible value of a measure, by its name in a report's `final` part."""
+    lowest = -math.inf if measure.startswith(LOGARITHM) else 0.0
+    return (0.0, 1.0) if measure.startswith("accuracy") else (lowest, math.inf)
+
+
 def format_value(value: Any) -> str:
     """Format an axis value for tables, labels and messages."""
     return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)
@@ -84,8 +106,22 @@ def half_interval(numbers: NDArray[np.float64]) -> float:
     return quantile * float(numbers.std(ddof=1)) / math.sqrt(n)
 
 
+def seeds_to_decide(numbers: NDArray[np.float64], bound: float) -> float:
+    """Return how many seeds put the interval on one side of a bound if mean and deviation stay those of `numbers`.
+
+    Infinity if the mean is the bound, or if there are too few numbers to know the deviation.
+    """
+    distance = abs(float(numbers.mean()) - bound)
+    if len(numbers) < 2 or not distance:
+        return math.inf
+    ratio = float(numbers.std(ddof=1)) / distance
+    few = (n for n in range(MIN_SEEDS, len(_T) + 2) if _T[n - 2] * ratio < math.sqrt(n))
+    return next(few, math.ceil((_NORMAL * ratio) ** 2))
+
+
 def _cell(outcomes: list[Outcome], measure: str) -> Cell:
-    measures = np.array([outcome["final"][measure] for outcome in outcomes])
+    values = [outcome["final"][measure.removeprefix(LOGARITHM)] for outcome in outcomes]
+    measures = np.log10(values) if measure.startswith(LOGARITHM) else np.array(values)
     majorities = [outcome["majority"] for outcome in outcomes]
     majority = None if None in majorities else float(np.mean(majorities))
     return Cell(measures, _curves([outcome["curve"] for outcome in outcomes]), outcomes[0]["privacy"], majority)

@@ -7,8 +7,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import prepare_records
-from sottovoce.data import Records
+from sottovoce.data import Records, prepare_records
 from sottovoce.kernels import Kernel
 
 from sottovoce_lab.testbed.measure import Meter, Metrics

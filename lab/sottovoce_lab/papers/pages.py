@@ -1,164 +1,228 @@
-"""Result pages in Markdown, with one page per paper and an index of all claims and their verdicts."""
+"""Result pages in Markdown: one page per paper with one table, and an index with the counts and the main claims."""
 
-import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, format_measure, format_value
-from sottovoce_lab.papers.result import Result, ResultCell, ResultFinding
-from sottovoce_lab.papers.specification import Experiment, read_experiment, read_paper
-from sottovoce_lab.papers.verdicts import MIN_SEEDS
+from sottovoce_lab.papers.again import FILE, Repetition
+from sottovoce_lab.papers.cells import MIN_SEEDS, Cells, format_measure
+from sottovoce_lab.papers.specification import Experiment, Reading, read_paper
+from sottovoce_lab.papers.verdicts import CONFIRMED, REFUTED, Finding, open_finding
 
 _PAGE_HEADER = "*Reference* · [all pages](../index.md)"
+_VERDICTS = (*CONFIRMED, *REFUTED, "open")
 
 
-def paper_page(name: str, results: list[Result]) -> str:
-    """Return a paper's page in Markdown.
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An experiment with the findings on its stored result.
 
-    Args:
-        name: the paper's name.
-        results: the results of the paper's experiments, at least one.
+    Attributes:
+        name: the experiment name, `PAPER/FIGURE`.
+        spec: the specification.
+        cells: the stored numbers; empty if the experiment has not been run.
+        quick: whether the numbers are those of the coarse version.
+        findings: the findings on all claims.
     """
-    paper = read_paper(name)
-    parts = [f"# {paper.title}", _PAGE_HEADER, paper.reference, _unwrap(paper.about)]
-    parts.append(
-        "Every number is a mean over the seeds that its table names, ± its 95% confidence interval if there "
-        f"are at least {MIN_INTERVAL_SEEDS}; ◇ is the printed value. A claim holds or fails if the paired 95% interval "
-        f"over at least {MIN_SEEDS} seeds decides it; otherwise, or if neither side does better than the majority "
-        "class, it is undecided. The index has [all claims](index.md)."
-    )
-    for result in results:
-        parts += _experiment(result)
+
+    name: str
+    spec: Experiment
+    cells: Cells
+    quick: bool
+    findings: list[Finding]
+
+    @property
+    def figure(self) -> str:
+        """The name of the figure or table in words."""
+        return _words(self.name.partition("/")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a page's table: findings on one claim, or on the printed values of one series.
+
+    Attributes:
+        says: what the claims have in common.
+        figures: the figures that make the claim.
+        findings: the findings, at least one.
+    """
+
+    says: str
+    figures: list[str]
+    findings: list[Finding]
+
+    @property
+    def ours(self) -> str:
+        """The decisive evidence of a single finding, or the range of the numbers that decide."""
+        checked = [finding for finding in self.findings if finding.seeds]
+        if len(checked) <= 1:
+            return (checked or self.findings)[0].decisive
+        sign = "" if checked[0].printed is not None or "claimed" in checked[0].evidence else "+"
+        text = _range([finding.ours for finding in checked], sign)
+        printed = [finding.printed for finding in checked if finding.printed is not None]
+        return f"{text}; printed {_range(printed)}" if printed else text
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, or the number of each verdict."""
+        verdicts = [finding.verdict for finding in self.findings]
+        counts = {verdict: verdicts.count(verdict) for verdict in _VERDICTS if verdict in verdicts}
+        if len(self.findings) == 1:
+            return verdicts[0]
+        return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+
+    @property
+    def seeds(self) -> str:
+        """The number of seeds, or its range."""
+        numbers = sorted({finding.seeds for finding in self.findings})
+        return f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def list_findings(paper: str, experiments: list[Evaluated]) -> list[tuple[str, Finding]]:
+    """Return each finding with its figure's name in words, including those on figures that are not drawn."""
+    findings = [(entry.figure, finding) for entry in experiments for finding in entry.findings]
+    return findings + [
+        (_words(figure), open_finding(claim, reason="not drawn"))
+        for omission in read_paper(paper).omitted
+        for figure in omission.figures
+        for claim in omission.claims
+    ]
+
+
+def paper_page(name: str, experiments: list[Evaluated]) -> str:
+    """Return a paper's page in Markdown."""
+    paper, findings = read_paper(name), list_findings(name, experiments)
+    has_printed_claims = any(finding.of == "paper" for _, finding in findings)
+    header = ["paper says" if has_printed_claims else "claim", "we get", "verdict", "seeds"]
+    rows = [
+        [f"{_says(row, has_printed_claims)} ({_figures(row.figures)})", row.ours, row.verdict, row.seeds]
+        for row in _rows(findings)
+    ]
+    minutes = [sum(entry.spec.extent(quick).minutes for entry in experiments) for quick in (False, True)]
+    parts = [
+        f"# {paper.title}",
+        f"{_PAGE_HEADER} · [verdicts](index.md) · [claims]({name}/claims.csv) · [numbers]({name}/numbers.csv)",
+        f"{paper.reference} {_unwrap(paper.about)}",
+        f"`sottovoce reproduce {name}`: {minutes[0] / 60:.1f} hours on two cores; with `--quick`, {minutes[1]:.0f} "
+        "minutes.",
+        _table([header, ["---"] * 4, *rows]),
+    ]
+    if causes := _causes(findings):
+        parts += ["## Why not", causes]
+    parts += ["## Pictures", *_pictures(experiments)]
+    parts += [f"{_figures(omission.figures).capitalize()}: {_unwrap(omission.reason)}" for omission in paper.omitted]
     if paper.readings:
-        parts += ["## Our reading", "What the paper leaves open, and how it is read here.", _readings(name)]
+        parts += ["## Our reading", "\n".join(f"- {_reading(reading)}" for reading in paper.readings)]
     if paper.errors:
         parts += ["## Errors in the paper", "\n".join(f"- {error}" for error in paper.errors)]
     return "\n\n".join(parts) + "\n"
 
 
-def index_page(results: Mapping[str, list[Result]]) -> str:
-    """Return the index page, with all claims, in Markdown."""
+def index_page(papers: Mapping[str, list[Evaluated]], repetitions: Sequence[Repetition] = ()) -> str:
+    """Return the index page in Markdown, from each paper's experiments and the claims that were run again."""
+    counted = [["paper", "holds or reproduced", "fails or not reproduced", "open"], ["---"] * 4]
+    main = [["claim", "we get", "verdict", "seeds"], ["---"] * 4]
+    for name, experiments in papers.items():
+        findings = list_findings(name, experiments)
+        counts = [
+            str(sum(finding.verdict in group for _, finding in findings)) for group in (CONFIRMED, REFUTED, ("open",))
+        ]
+        counted.append([f"[{read_paper(name).title}]({name}.md)", *counts])
+        rows = {row.says: row for row in _rows(findings)}
+        main += [
+            [f"[{says}]({name}.md)", rows[says].ours, rows[says].verdict, rows[says].seeds]
+            for says in read_paper(name).headlines
+        ]
     parts = [
         "# Results",
         _PAGE_HEADER,
-        "Every claim that an experiment checks, with its verdict, the numbers behind it and the number of seeds. "
-        f"A verdict of holds or fails requires {MIN_SEEDS} seeds and a decisive paired 95% interval. "
-        "`sottovoce reproduce` regenerates this page.",
-        _counts(results),
+        "`sottovoce reproduce` runs each figure and table, and checks what the papers claim. A claim of order *holds* "
+        "or *fails*, and a printed value is *reproduced* or *not reproduced*, if the 95 % t interval over at least "
+        f"{MIN_SEEDS} seeds, paired for comparisons, lies on one side of the claimed value. Otherwise, or if no "
+        "compared series beats the majority class, it is *open*. Intervals are in parentheses; claims.csv says what "
+        "each open claim needs. `sottovoce reproduce --pages --out docs/results` computes these pages.",
+        *([_repeated(repetitions)] if repetitions else []),
+        _table(counted),
+        "## Main claims",
+        _table(main),
     ]
-    for name, paper_results in results.items():
-        parts += [f"## [{read_paper(name).title}]({name}.md)"]
-        rows = [["figure", "claim", "where", "verdict", "seeds", "numbers"], ["---"] * 6]
-        for result in paper_results:
-            link = f"[{_figure(result.name)}]({name}.md#{_anchor(result)})"
-            rows += [
-                [link, finding.claim, finding.panel, _verdict(finding), str(finding.seeds), finding.evidence]
-                for finding in result.findings
-            ]
-        parts.append(_table(rows))
     return "\n\n".join(parts) + "\n"
 
 
-def _experiment(result: Result) -> list[str]:
-    spec = read_experiment(result.name)
-    extent = spec.extent(result.quick)
-    mode = " --quick" if result.quick else ""
-    parts = [f"## {spec.title}", _unwrap(spec.shows)]
-    if extent.scaled:
-        parts.append(f"Scaled down: {extent.scaled}")
-    parts.append(f"![{spec.title}]({result.name}.svg)")
-    for panel in dict.fromkeys(cell.panel for cell in result.cells):
-        cells = [cell for cell in result.cells if cell.panel == panel]
-        parts += [f"### {_figure(result.name)}: {spec.panels[panel].label}", _numbers(spec, cells)]
-    parts.append(_guarantees(spec, result.cells))
-    if spec.differs:
-        parts.append(_unwrap(spec.differs))
-    if result.findings:
-        parts.append(_findings(result.findings))
-    parts.append(
-        f"`sottovoce reproduce {result.name}{mode}`, version {result.version}, "
-        f"{max(1, round(result.wall_s / 60))} minutes on two cores."
+def _repeated(repetitions: Sequence[Repetition]) -> str:
+    """Say how many verdicts stay with new seeds."""
+    same = sum(row.again == row.verdict for row in repetitions)
+    opened = sum(row.again == "open" for row in repetitions)
+    return (
+        f"Of {len(repetitions)} decided claims, drawn at random and run again with new seeds ([table]({FILE})), {same} "
+        f"verdicts stay, {opened} become open, and {len(repetitions) - same - opened} are reversed."
     )
-    return parts
 
 
-def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
-    """Return a panel's table, with one row for each series and y value."""
-    xs = list(dict.fromkeys(_key(cell.x) for cell in cells))
-    seeds = sorted({len(cell.measures) for cell in cells})
-    n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    header = [
-        "n = 1 seed" if n == "1" else f"n = {n} seeds",
-        *(f"{spec.x.label} = {format_value(x)}" if spec.x else spec.measure for x in xs),
-    ]
-    rows = [header, ["---"] * len(header)]
-    cells_by_position = {(cell.series, _key(cell.y), _key(cell.x)): cell for cell in cells}
-    for series, y in dict.fromkeys((cell.series, _key(cell.y)) for cell in cells):
-        label = spec.series[series].label + (f", {spec.y.label} = {format_value(y)}" if spec.y else "")
-        rows.append([label, *(_entry(cells_by_position.get((series, y, x))) for x in xs)])
-    majorities = {cell.majority_class for cell in cells}
-    if majorities != {None} and spec.measure == "accuracy_mean":
-        by_x = [[c.majority_class for c in cells if _key(c.x) == x and c.majority_class is not None] for x in xs]
-        rows.append(
-            ["majority class", *(format_measure(sum(shares) / len(shares)) if shares else "" for shares in by_x)]
-        )
-    return _table(rows)
+def _rows(findings: list[tuple[str, Finding]]) -> list[Row]:
+    """Return the table's rows, in the order in which the claims first appear."""
+    rows: dict[str, Row] = {}
+    for figure, finding in findings:
+        row = rows.setdefault(finding.group, Row(finding.group, [], []))
+        row.findings.append(finding)
+        if figure not in row.figures:
+            row.figures.append(figure)
+    return list(rows.values())
 
 
-def _entry(cell: ResultCell | None) -> str:
-    if cell is None:
-        return ""
-    text = format_measure(cell.mean)
-    text += "" if cell.half_interval_95 is None else f" ± {format_measure(cell.half_interval_95)}"
-    return text if cell.printed is None else f"{text} ◇ {cell.printed:g}"
+def _says(row: Row, mark_ours: bool) -> str:
+    return f"ours: {row.says}" if mark_ours and row.findings[0].of == "ours" else row.says
 
 
-def _guarantees(spec: Experiment, cells: list[ResultCell]) -> str:
-    """Return a table with each series' privacy guarantee."""
-    rows = [["series", "ε as stated", "δ", "unit, relation", "status", "why"], ["---"] * 6]
-    epsilons_by_guarantee: dict[tuple[str, ...], list[str]] = {}
-    for cell in cells:
-        privacy = cell.privacy
-        epsilon = "none" if privacy["epsilon"] is None else f"{privacy['epsilon']:.4g}"
-        delta = "" if privacy["delta"] is None else f"{privacy['delta']:.3g}"
-        unit = f"{privacy['unit']}, {privacy['neighbouring']}"
-        guarantee = (spec.series[cell.series].label, delta, unit, privacy["status"], privacy["reason"])
-        epsilons = epsilons_by_guarantee.setdefault(guarantee, [])
-        if epsilon not in epsilons:
-            epsilons.append(epsilon)
-    rows += [
-        [label, ", ".join(epsilons), delta, unit, status, reason]
-        for (label, delta, unit, status, reason), epsilons in epsilons_by_guarantee.items()
-    ]
-    return _table(rows)
+def _causes(findings: list[tuple[str, Finding]]) -> str:
+    """Return the causes of refuted claims as a list, each with the rows that it explains."""
+    rows_by_cause: dict[str, list[str]] = {}
+    for row in _rows(findings):
+        for finding in row.findings:
+            if finding.cause and row.says not in rows_by_cause.setdefault(finding.cause, []):
+                rows_by_cause[finding.cause].append(row.says)
+    return "\n".join(
+        f"- {'; '.join(says.removesuffix(', printed') for says in rows)}: {_unwrap(cause)}"
+        for cause, rows in rows_by_cause.items()
+    )
 
 
-def _findings(findings: list[ResultFinding]) -> str:
-    rows = [["claim", "of", "where", "verdict", "seeds", "numbers"], ["---"] * 6]
-    rows += [
-        [finding.claim, finding.of, finding.panel, _verdict(finding), str(finding.seeds), finding.evidence]
-        for finding in findings
-    ]
-    return _table(rows)
+def _pictures(experiments: list[Evaluated]) -> list[str]:
+    drawn = [entry for entry in experiments if entry.cells]
+    figures_by_scale: dict[str, list[str]] = {}
+    for entry in drawn:
+        figures_by_scale.setdefault(entry.spec.extent(entry.quick).scaled.rstrip("."), []).append(entry.figure)
+    figures_by_scale.pop("", None)
+    scaled = "\n".join(f"- {_figures(figures)}: {scale}" for scale, figures in figures_by_scale.items())
+    return [f"![{entry.figure.capitalize()}]({entry.name}.svg)" for entry in drawn] + (
+        [f"Scaled down:\n\n{scaled}"] if scaled else []
+    )
 
 
-def _readings(name: str) -> str:
-    rows = [["reading", "effect"], ["---"] * 2]
-    rows += [[_unwrap(reading.reading), _unwrap(reading.effect)] for reading in read_paper(name).readings]
-    return _table(rows)
+def _reading(reading: Reading) -> str:
+    return " ".join(part for part in (_unwrap(reading.reading), _unwrap(reading.effect)) if part)
 
 
-def _counts(results: Mapping[str, list[Result]]) -> str:
-    rows = [["paper", "hold", "fail", "undecided"], ["---"] * 4]
-    for name, paper_results in results.items():
-        verdicts = [finding.verdict for result in paper_results for finding in result.findings]
-        counts = [str(verdicts.count(verdict)) for verdict in ("holds", "fails", "undecided")]
-        rows.append([f"[{read_paper(name).title}]({name}.md)", *counts])
-    return _table(rows)
+def _range(numbers: list[float], sign: str = "") -> str:
+    low, high = (format_measure(number, sign) for number in (min(numbers), max(numbers)))
+    return low if low == high else f"{low} to {high}"
 
 
-def _verdict(finding: ResultFinding) -> str:
-    return f"**{finding.verdict}**" if finding.verdict == "fails" else finding.verdict
+def _figures(names: list[str]) -> str:
+    """Join names of figures, such as "figures 1–4, table 2"."""
+    by_kind: dict[str, list[str]] = {}
+    for name in names:
+        kind, _, number = _words(name).rpartition(" ")
+        by_kind.setdefault(kind, []).append(number)
+    parts = []
+    for kind, numbers in by_kind.items():
+        consecutive = len(numbers) > 1 and [*map(str, range(int(numbers[0]), int(numbers[-1]) + 1))] == numbers
+        joined = f"{numbers[0]}–{numbers[-1]}" if consecutive else ", ".join(numbers)
+        parts.append(f"{kind}{'s' if kind and len(numbers) > 1 else ''} {joined}".strip())
+    return ", ".join(parts)
+
+
+def _words(name: str) -> str:
+    return name.replace("-", " ")
 
 
 def _table(rows: Iterable[list[str]]) -> str:
@@ -167,18 +231,3 @@ def _table(rows: Iterable[list[str]]) -> str:
 
 def _unwrap(text: str) -> str:
     return " ".join(text.split())
-
-
-def _figure(name: str) -> str:
-    return name.partition("/")[2].replace("-", " ")
-
-
-def _anchor(result: Result) -> str:
-    letters = "".join(
-        letter for letter in read_experiment(result.name).title.lower() if letter.isalnum() or letter in " -_"
-    )
-    return letters.replace(" ", "-")
-
-
-def _key(value: Any) -> Any:
-    return math.inf if value == "inf" else value

@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 
 from sottovoce_lab.pages.pyplot import pyplot
-from sottovoce_lab.papers.cells import Cell, Cells, format_value
+from sottovoce_lab.papers.cells import Cell, Cells, format_value, measure_range
 from sottovoce_lab.papers.specification import Experiment
 
 _WIDTH = 6.9  # inches, the width of an A4 page between its margins
 _HEIGHT = 2.6
 _MAX_COLUMNS = 2
-_STYLE = {"font.size": 7.5, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1, "axes.linewidth": 0.6}
+STORED = ("line", "heat")
+"""The kinds of picture that need only the values in a result's file."""
+
+_STYLE = {
+    "svg.hashsalt": "sottovoce",  # equal pictures have equal files
+    "font.size": 7.5,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1.1,
+    "axes.linewidth": 0.6,
+}
 _MARKERS = "osv^D<>Pp*XhH"
 _DECADES = 1000.0  # the axis is logarithmic if the largest value is more than this many times the smallest
 _AXES = {
@@ -75,9 +85,11 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
         series_cells = {
             x: cell for (cell_panel, name, x, _), cell in cells.items() if (cell_panel, name) == (panel, series)
         }
-        halves = [0.0 if math.isnan(cell.half_width) else cell.half_width for cell in series_cells.values()]
+        means = np.array([cell.mean for cell in series_cells.values()])
+        intervals = [cell.interval(measure) or (cell.mean, cell.mean) for cell in series_cells.values()]
+        lows, highs = np.array(intervals).T
         axes.errorbar(
-            [positions[x] + offset for x in series_cells], [cell.mean for cell in series_cells.values()], halves,
+            [positions[x] + offset for x in series_cells], means, (means - lows, highs - means),
             color=f"C{number % 10}", marker=_MARKERS[number % len(_MARKERS)], markersize=3, capsize=2,
             label=spec.series[series].label, linestyle="none" if has_words else "-",
         )  # fmt: skip
@@ -90,9 +102,6 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     if spec.printed.get(panel):
         axes.plot([], [], "D", color="0.3", markerfacecolor="none", markersize=5, label="printed in the paper")
     _majority(cells, panel, measure, axes)
-    if measure == "accuracy_mean":
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(low, 0.0), min(high, 1.02))  # an interval from few seeds may exceed the possible range
     axes.set_xlabel(spec.x.label if spec.x else "")
     axes.set_ylabel(_AXES.get(measure, measure))
     spans_decades = numbers and min(values) > 0 and max(values) >= 8 * min(values)
@@ -118,9 +127,7 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
                 label = spec.series[series].label + (f", {spec.x.label} = {format_value(x)}" if spec.x else "")
                 axes.plot(cycles, means, style, color=f"C{number % 10}", label=label)
                 if not np.isnan(halves).any():
-                    low, high = means - halves, means + halves
-                    if measure == "accuracy_mean":
-                        low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+                    low, high = np.clip((means - halves, means + halves), *measure_range(measure))
                     axes.fill_between(cycles, low, high, color=f"C{number % 10}", alpha=0.15, lw=0)
     _majority(cells, panel, measure, axes)
     if spec.log_cycles:

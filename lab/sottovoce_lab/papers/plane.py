@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.errors import UsageError
-from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.gossip_rules import UPDATE_RULES
 from sottovoce.kernels.linear import targets
 
 from sottovoce_lab.experiments.fleet import Fleet, assemble
@@ -78,7 +78,7 @@ def _fleet(keys: dict[str, Any]) -> tuple[Fleet, str]:
 
 
 def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:
-    state = TravellingModels(records, RULES[fleet.model])
+    state = TravellingModels(records, UPDATE_RULES[fleet.model])
     engine = Engine(state, seed=derive_seed(fleet.settings.seed, Stream.ENGINE))
     for _ in range(fleet.settings.cycles):
         engine.step()

@@ -1,13 +1,17 @@
-"""An experiment's result, as stored in its JSON file in the format `sottovoce.result/1`."""
+"""The part of an experiment's JSON file, `sottovoce.experiment/1`, from which verdicts and pages are computed."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from sottovoce.errors import DataError
 
-SCHEMA = "sottovoce.result/1"
+from sottovoce_lab.papers.cells import Cell, Cells
+
+SCHEMA = "sottovoce.experiment/1"
 
 
 class ResultCell(Struct, frozen=True, kw_only=True):
@@ -17,23 +21,9 @@ class ResultCell(Struct, frozen=True, kw_only=True):
     series: str
     x: Any
     y: Any
-    mean: float
-    half_interval_95: float | None
     measures: list[float]
     majority_class: float | None
-    printed: float | None
     privacy: dict[str, Any]
-
-
-class ResultFinding(Struct, frozen=True, kw_only=True):
-    """A finding on a claim. See `papers.verdicts.Finding`."""
-
-    claim: str
-    of: str
-    panel: str
-    verdict: str
-    seeds: int
-    evidence: str
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -42,19 +32,16 @@ class Result(Struct, frozen=True, kw_only=True):
     Attributes:
         name: the experiment name, `PAPER/FIGURE`.
         quick: whether the coarse version of the experiment was run.
-        wall_s: the duration in seconds, including runs that an earlier call saved.
+        wall_s: the CPU time of all runs divided by the number of processors, in seconds.
         version: the Sottovoce version.
         cells: the experiment's numbers, cell by cell.
-        findings: the verdicts on the claims.
     """
 
-    schema: str
     name: str
     quick: bool
     wall_s: float
     version: str
     cells: list[ResultCell]
-    findings: list[ResultFinding]
 
 
 def load_result(path: Path) -> Result | None:
@@ -70,3 +57,17 @@ def load_result(path: Path) -> Result | None:
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not a result ({error}); delete it and reproduce the figure") from error
     return result
+
+
+def restore_cells(result: Result) -> Cells:
+    """Return a result's cells, without the curves, which are not stored."""
+    return {
+        (cell.panel, cell.series, _number(cell.x), _number(cell.y)): Cell(
+            np.array(cell.measures), {}, cell.privacy, cell.majority_class
+        )
+        for cell in result.cells
+    }
+
+
+def _number(value: Any) -> Any:
+    return math.inf if value == "inf" else value

@@ -49,11 +49,33 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     label: str
 
 
+class MoreSeeds(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Cells with more seeds than the others, because these decide a claim and their runs cost little.
+
+    Attributes:
+        seeds: the number of seeds.
+        panels: the names of the panels; all if empty.
+        series: the names of the series; all if empty.
+        x: the values on the x axis; all if empty.
+    """
+
+    seeds: Annotated[int, Meta(ge=1)]
+    panels: list[str] = []
+    series: list[str] = []
+    x: list[Any] = []
+
+    def covers(self, panel: str, series: str, x: Any) -> bool:
+        """Return whether a cell is one of these."""
+        pairs = ((panel, self.panels), (series, self.series), (x, self.x))
+        return all(not chosen or value in chosen for value, chosen in pairs)
+
+
 class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How much of an experiment is computed: its seeds, axis values, panels and series.
 
     Attributes:
         seeds: the number of seeds, 0 … seeds-1; every series uses the same seeds, so differences are paired.
+        more_seeds: cells with more seeds.
         minutes: how long the last measured run took on two cores, in minutes.
         x: the values on the x axis.
         y: the values on a heat map's y axis.
@@ -65,6 +87,7 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     seeds: Annotated[int, Meta(ge=1)]
+    more_seeds: list[MoreSeeds] = []
     minutes: float
     x: list[Any] = []
     y: list[Any] = []
@@ -73,6 +96,10 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     set: Keys = {}
     at: dict[str, Keys] = {}
     scaled: str = ""
+
+    def count_seeds(self, panel: str, series: str, x: Any) -> int:
+        """Return the number of seeds of a cell."""
+        return max([self.seeds, *(more.seeds for more in self.more_seeds if more.covers(panel, series, x))])
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -92,6 +119,7 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         x: the x values that the claim is about; all if empty.
         y: the y values that the claim is about; all if empty.
         panels: the names of the panels that the claim is about; all if empty.
+        cause: why the claim fails, in one sentence; if the cause is unknown, "unknown, tried: …".
     """
 
     claim: str
@@ -105,6 +133,21 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     x: list[Any] = []
     y: list[Any] = []
     panels: list[str] = []
+    cause: str = ""
+
+
+class Cause(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Why printed values are not reproduced.
+
+    Attributes:
+        cause: the cause in one sentence; if it is unknown, "unknown, tried: …".
+        series: the names of the series that it concerns.
+        x: the x values that it concerns, as in `Experiment.printed`; all if empty.
+    """
+
+    cause: str
+    series: list[str]
+    x: list[str] = []
 
 
 class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -113,7 +156,6 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         title: a one-line title.
         shows: the quantity that is shown.
-        differs: why the paper's numbers and ours differ.
         measure: the quantity to compare, a name in the report's `final` part.
         picture: `line` for the measure over the x axis, `curves` for measures over cycles, `heat` for the measure over
             both axes, or `plane` for two-dimensional records and their separating lines.
@@ -126,7 +168,9 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         panels: the panels by short name; the paper's panels if empty.
         series: the series by short name.
         printed: the paper's numbers, by panel, series, and x value as a string.
+        printed_row: the row of the paper's page for all printed values; empty for a row per series.
         band: the largest accepted distance of our value from the printed one, in the measure's unit; 0 for no claim.
+        causes: why printed values are not reproduced; the first that fits a value counts.
         claims: the claims to check.
         full: the extent of the whole experiment.
         quick: the extent of the coarse experiment.
@@ -134,7 +178,6 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     title: str
     shows: str
-    differs: str = ""
     measure: str = "accuracy_mean"
     picture: Literal["line", "curves", "heat", "plane"] = "line"
     curves: tuple[str, ...] = ("accuracy_mean",)
@@ -146,7 +189,9 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     panels: dict[str, Part] = {}
     series: dict[str, Part]
     printed: dict[str, dict[str, dict[str, float]]] = {}
+    printed_row: str = ""
     band: float = 0.0
+    causes: list[Cause] = []
     claims: list[Claim] = []
     full: Extent
     quick: Extent
@@ -157,10 +202,33 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Reading(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Our interpretation of an ambiguous point in a paper, and the effect of an alternative, if measured."""
+    """Our interpretation of an ambiguous point in a paper.
+
+    Attributes:
+        reading: the interpretation in one sentence.
+        effect: the effect of an alternative; empty if it is not measured.
+        set: the dotted keys, with their values, that apply the reading; empty if it is a property of the code or data.
+        figures: the names of the experiments with these keys, such as `figure-2`; all if empty.
+    """
 
     reading: str
-    effect: str = "not measured"
+    effect: str = ""
+    set: Keys = {}
+    figures: list[str] = []
+
+
+class Omission(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Figures that are not drawn, because they cannot show anything at the scale that can be run.
+
+    Attributes:
+        figures: the names of the figures, such as `figure-4`.
+        claims: the claims of each of these figures, which stay open.
+        reason: the reason in one sentence.
+    """
+
+    figures: list[str]
+    claims: list[str]
+    reason: str
 
 
 class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -172,6 +240,8 @@ class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         about: a description of all of the paper's experiments.
         readings: our readings of ambiguous points.
         errors: errors in the paper, one sentence each.
+        omitted: figures that are not drawn.
+        headlines: the rows of the paper's table that the index repeats, by what the paper says in them.
         set: dotted keys and their values for every run in every experiment.
         panels: the panels for experiments that do not define their own.
     """
@@ -181,6 +251,8 @@ class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     about: str
     readings: list[Reading] = []
     errors: list[str] = []
+    omitted: list[Omission] = []
+    headlines: list[str] = []
     set: Keys = {}
     panels: dict[str, Part] = {}
 
@@ -204,9 +276,14 @@ def expand_names(names: list[str]) -> list[str]:
     """Expand paper and experiment names to experiment names without duplicates; by default, return all experiments.
 
     Raises:
-        UsageError: if a paper or experiment does not exist.
+        UsageError: if a paper or experiment does not exist or is not drawn.
     """
     known = {**{name: [name] for name in experiments()}, **{name: experiments(name) for name in papers()}}
+    for name in names:
+        paper, _, figure = name.partition("/")
+        for omission in read_paper(paper).omitted if paper in papers() else ():
+            if figure in omission.figures:
+                raise UsageError(f"{name} is not drawn: {omission.reason}")
     if unknown := [name for name in names if name not in known]:
         nearest = suggest_name(unknown[0], known)
         remedy = f"Did you mean {nearest}?" if nearest else f"Choose from {', '.join(papers())}, or see --list."

@@ -1,8 +1,9 @@
 """Compute verdicts on an experiment's claims from paired runs; verdicts are never entered manually.
 
-A claim holds or fails if the 95 % interval over at least five seeds lies on one side of the claimed value; otherwise,
-the claim is undecided. A comparison of two series is also undecided if neither does better than the majority class,
-regardless of which series is ahead.
+A claim of order *holds* or *fails*, and a printed value is *reproduced* or *not reproduced*, if the 95 % t interval
+over at least three seeds lies on one side of the claimed value; otherwise, the verdict is *open*. Intervals of
+comparisons are paired. A claim about series of which none does better than the majority class is open, regardless of
+their order.
 """
 
 import math
@@ -13,15 +14,30 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, Cell, Cells, format_measure, format_value, half_interval
+from sottovoce_lab.papers.cells import (
+    LOGARITHM,
+    MIN_SEEDS,
+    Cell,
+    Cells,
+    format_interval,
+    format_value,
+    half_interval,
+    measure_range,
+    seeds_to_decide,
+)
 from sottovoce_lab.papers.specification import Claim, Experiment
 
-MIN_SEEDS = 5
-"""Minimum number of seeds for deciding a claim."""
-
-Verdict = Literal["holds", "fails", "undecided"]
+Verdict = Literal["holds", "fails", "reproduced", "not reproduced", "open"]
+Side = Literal["above", "below", "open"]
 Point = tuple[Any, Any]
-_LESS_IS_BETTER = ("loss", "rmse", "mae", "gradient_norm")
+
+CONFIRMED: tuple[Verdict, ...] = ("holds", "reproduced")
+REFUTED: tuple[Verdict, ...] = ("fails", "not reproduced")
+UNKNOWN_CAUSE = "unknown"
+
+_ORDER: dict[Side, Verdict] = {"above": "holds", "below": "fails", "open": "open"}
+_MATCH: dict[Side, Verdict] = {"above": "reproduced", "below": "not reproduced", "open": "open"}
+_LESS_IS_BETTER = ("loss", f"{LOGARITHM}loss", "rmse", "mae", "gradient_norm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +48,15 @@ class Finding:
         claim: the claim in words.
         of: who makes the claim, either the paper or this project.
         panel: the panel's label.
-        verdict: whether the claim holds.
-        seeds: the number of seeds.
+        verdict: whether the claim holds, or the printed value is reproduced.
+        seeds: the number of seeds; 0 if the claim was not checked.
         evidence: the numbers behind the verdict.
+        decisive: the part of the evidence that decides.
+        cause: why the claim fails or the value is not reproduced; empty for other verdicts.
+        needs: what would decide an open claim; empty for other verdicts.
+        group: what the claims on a page's row have in common: the claim, or the series of the printed values.
+        ours: the number that decides: a lead, a rise, the worst value, or the mean; NaN if there is none.
+        printed: the printed value, if the claim is about one.
     """
 
     claim: str
@@ -43,146 +65,253 @@ class Finding:
     verdict: Verdict
     seeds: int
     evidence: str
+    decisive: str = ""
+    cause: str = ""
+    needs: str = ""
+    group: str = ""
+    ours: float = math.nan
+    printed: float | None = None
 
 
 def compute_findings(spec: Experiment, cells: Cells) -> list[Finding]:
-    """Return findings on every claim in every panel that was run and, if a band is set, on the printed values."""
-    results: list[Finding] = []
+    """Return findings on every claim in every panel, and on the printed values of all cells if a band is set."""
+    findings: list[Finding] = []
+    computed = dict.fromkeys(key[0] for key in cells)
     for claim in spec.claims:
-        for panel in dict.fromkeys(key[0] for key in cells):
-            if claim.panels and panel not in claim.panels:
-                continue
-            points = [
-                (x, y)
-                for cell_panel, series, x, y in cells
-                if (cell_panel, series) == (panel, claim.series)
-                and _is_selected(x, claim.x)
-                and _is_selected(y, claim.y)
-            ]
-            if points and all((panel, rival, *points[0]) in cells for rival in claim.than):
-                results.extend(_claim_findings(spec, claim, panel, points, cells))
-    return results + _printed_value_findings(spec, cells)
+        checked = [
+            finding
+            for panel in computed
+            if not claim.panels or panel in claim.panels
+            for finding in [_claim_finding(spec, claim, panel, cells)]
+            if finding
+        ]
+        findings += checked or [open_finding(claim.claim, claim.of)]
+    return findings + _printed_value_findings(spec, cells)
 
 
-def compute_verdict(numbers: NDArray[np.float64], bound: float) -> Verdict:
-    """Return the verdict on whether the mean of numbers, float64[seeds], lies above a bound."""
+def open_finding(claim: str, of: str = "paper", reason: str = "not run") -> Finding:
+    """Return the finding on a claim that is not checked."""
+    return Finding(claim, of, "", "open", 0, reason, decisive=reason, needs="runs", group=claim)
+
+
+def compute_side(numbers: NDArray[np.float64], bound: float) -> Side:
+    """Return the side of a bound on which the interval of the mean of numbers, float64[seeds], lies."""
     half_width = half_interval(numbers)
     if len(numbers) < MIN_SEEDS or math.isnan(half_width):
-        return "undecided"
+        return "open"
     return (
-        "holds"
-        if numbers.mean() - half_width > bound
-        else "fails"
-        if numbers.mean() + half_width < bound
-        else "undecided"
+        "above" if numbers.mean() - half_width > bound else "below" if numbers.mean() + half_width < bound else "open"
     )
 
 
-def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Point], cells: Cells) -> Iterable[Finding]:
-    sign = -1.0 if spec.measure.startswith(_LESS_IS_BETTER) else 1.0
-    series_cells = {point: cells[panel, claim.series, *point] for point in points}
-    seeds = min(len(cell.measures) for cell in series_cells.values())
-    label = spec.panels[panel].label
+@dataclass(frozen=True, slots=True, eq=False)
+class _Comparison:
+    """Numbers, float64[seeds], that are compared with a bound.
 
-    def finding(verdict: Verdict, evidence: str) -> Finding:
-        return Finding(claim.claim, claim.of, label, verdict, seeds, evidence)
+    Attributes:
+        numbers: paired over seeds, so that larger is better.
+        bound: the claimed value.
+        at_chance: whether none of the compared series does better than the majority class.
+    """
 
-    match claim.check:
-        case "at-least":
-            lowest = min(points, key=lambda point: series_cells[point].mean)
-            verdict = _combine(compute_verdict(series_cells[point].measures, claim.bound) for point in points)
-            yield finding(
-                verdict, f"{_mean(series_cells[lowest].measures)}{_format_point(lowest)}, claimed {claim.bound:g}"
-            )
-        case "rises" | "falls":
-            axis_index = 0 if claim.along == "x" else 1
-            values = list(dict.fromkeys(point[axis_index] for point in points))
-            if len(values) < 2:
-                return
-            ends = [
-                _average(series_cells[point] for point in points if point[axis_index] == value)
-                for value in (values[0], values[-1])
-            ]
-            rise = (ends[1] - ends[0]) * (1 if claim.check == "rises" else -1)
-            axis = spec.x if axis_index == 0 else spec.y
-            ends_text = " and ".join(
-                f"{end.mean():.3f} at {axis.label if axis else ''} = {format_value(value)}"
-                for end, value in zip(ends, (values[0], values[-1]), strict=True)
-            )
-            yield finding(compute_verdict(rise, claim.margin), ends_text)
-        case "ahead":
-            verdicts: list[Verdict] = []
-            leads_by = []
-            for rival in claim.than:
-                lead = sign * (
-                    _average(series_cells.values()) - _average(cells[panel, rival, *point] for point in points)
-                )
-                verdicts.append(
-                    "undecided"
-                    if _is_at_chance([*series_cells.values(), *(cells[panel, rival, *point] for point in points)])
-                    else compute_verdict(lead, claim.margin)
-                )
-                leads_by.append(f"{_mean(lead, show_sign=True)} against {spec.series[rival].label}")
-            yield finding(_combine(verdicts), "; ".join(leads_by))
-        case "not-behind":
-            pairs = [(point, rival) for point in points for rival in claim.than]
-            leads = {
-                (point, rival): sign * (series_cells[point].measures - cells[panel, rival, *point].measures)
-                for point, rival in pairs
-            }
-            verdicts = [
-                "undecided"
-                if _is_at_chance([series_cells[point], cells[panel, rival, *point]])
-                else compute_verdict(leads[point, rival], -claim.margin)
-                for point, rival in pairs
-            ]
-            worst = min(leads, key=lambda pair: float(leads[pair].mean()))
-            comparison_text = (
-                f"{_mean(leads[worst], show_sign=True)} against {spec.series[worst[1]].label}, "
-                f"the smallest lead{_format_point(worst[0])}"
-            )
-            yield finding(_combine(verdicts), comparison_text)
+    numbers: NDArray[np.float64]
+    bound: float
+    at_chance: bool = False
+
+    @property
+    def side(self) -> Side:
+        """The side of the bound on which the interval lies."""
+        return "open" if self.at_chance else compute_side(self.numbers, self.bound)
+
+    @property
+    def seeds_needed(self) -> float:
+        """How many seeds would decide; infinity if no number would."""
+        if self.at_chance:
+            return math.inf
+        too_few = len(self.numbers) < MIN_SEEDS
+        return MIN_SEEDS if too_few else seeds_to_decide(self.numbers, self.bound)
+
+
+def _describe_needs(comparisons: list[_Comparison]) -> str:
+    """Describe what would decide a claim, by the open comparison that is hardest to decide."""
+    hardest = max((c for c in comparisons if c.side == "open"), key=lambda comparison: comparison.seeds_needed)
+    if hardest.at_chance:
+        return "a setting in which a series does better than the majority class"
+    if math.isinf(hardest.seeds_needed):
+        return "a setting in which the runs differ: their mean is the claimed value"
+    return f"{hardest.seeds_needed:.0f} seeds, if the mean and the deviation stay the same"
+
+
+def _claim_finding(spec: Experiment, claim: Claim, panel: str, cells: Cells) -> Finding | None:
+    """Return the finding on a claim in a panel, or None if the panel has no runs for it."""
+    points = [
+        (x, y)
+        for cell_panel, series, x, y in cells
+        if (cell_panel, series) == (panel, claim.series) and is_selected(x, claim.x) and is_selected(y, claim.y)
+    ]
+    if not points or not all((panel, rival, *points[0]) in cells for rival in claim.than):
+        return None
+    if claim.check in ("rises", "falls") and len({point[_axis(claim)] for point in points}) < 2:
+        return None
+    series = {point: cells[panel, claim.series, *point] for point in points}
+    check = {
+        "at-least": _check_bound, "rises": _check_trend, "falls": _check_trend, "ahead": _check_lead,
+        "not-behind": _check_smallest_lead,
+    }[claim.check]  # fmt: skip
+    comparisons, ours, evidence = check(spec, claim, panel, series, cells)
+    verdict = _ORDER[_combine(comparison.side for comparison in comparisons)]
+    return Finding(
+        claim.claim,
+        claim.of,
+        spec.panels[panel].label,
+        verdict,
+        min(len(comparison.numbers) for comparison in comparisons),
+        "; ".join(evidence),
+        decisive=evidence[0],
+        cause=(claim.cause or UNKNOWN_CAUSE) if verdict == "fails" else "",
+        needs=_describe_needs(comparisons) if verdict == "open" else "",
+        group=claim.claim,
+        ours=ours,
+    )
+
+
+SeriesCells = dict[Point, Cell]
+Check = tuple[list[_Comparison], float, list[str]]
+"""The comparisons, the number that decides, and the evidence, of which the first part decides."""
+
+
+def _check_bound(spec: Experiment, claim: Claim, panel: str, series: SeriesCells, cells: Cells) -> Check:
+    sign = _sign(spec)
+    worst = min(series, key=lambda point: _lower_end(sign * series[point].measures))
+    comparisons = [_Comparison(sign * cell.measures, sign * claim.bound) for cell in series.values()]
+    shown = format_interval(series[worst].mean, series[worst].interval(spec.measure))
+    return comparisons, series[worst].mean, [f"{shown}{_format_point(worst)}, claimed {claim.bound:g}"]
+
+
+def _check_trend(spec: Experiment, claim: Claim, panel: str, series: SeriesCells, cells: Cells) -> Check:
+    axis = spec.y if _axis(claim) else spec.x
+    values = list(dict.fromkeys(point[_axis(claim)] for point in series))
+    ends = [
+        [cell for point, cell in series.items() if point[_axis(claim)] == value] for value in (values[0], values[-1])
+    ]
+    first, last = (_average(cells_at_end) for cells_at_end in ends)
+    rise = _subtract(last, first) * (1 if claim.check == "rises" else -1)
+    comparison = _Comparison(rise, claim.margin, _is_at_chance(spec, [*ends[0], *ends[1]]))
+    text = " and ".join(
+        f"{format_interval(end.mean(), None)} at {axis.label if axis else ''} = {format_value(value)}"
+        for end, value in zip((first, last), (values[0], values[-1]), strict=True)
+    )
+    return [comparison], float(_subtract(last, first).mean()), [text]
+
+
+def _check_lead(spec: Experiment, claim: Claim, panel: str, series: SeriesCells, cells: Cells) -> Check:
+    comparisons: list[_Comparison] = []
+    leads: dict[str, NDArray[np.float64]] = {}
+    for rival in claim.than:
+        rivals = [cells[panel, rival, *point] for point in series]
+        leads[rival] = _sign(spec) * _subtract(_average(series.values()), _average(rivals))
+        at_chance = _is_at_chance(spec, [*series.values(), *rivals])
+        comparisons.append(_Comparison(leads[rival], claim.margin, at_chance))
+    ordered = sorted(claim.than, key=lambda rival: _lower_end(leads[rival]))
+    evidence = [f"{_lead(spec, leads[rival])} against {spec.series[rival].label}" for rival in ordered]
+    return comparisons, float(leads[ordered[0]].mean()), evidence
+
+
+def _check_smallest_lead(spec: Experiment, claim: Claim, panel: str, series: SeriesCells, cells: Cells) -> Check:
+    pairs = {(point, rival): cells[panel, rival, *point] for point in series for rival in claim.than}
+    leads = {
+        (point, rival): _sign(spec) * _subtract(series[point].measures, cell.measures)
+        for (point, rival), cell in pairs.items()
+    }
+    comparisons = [
+        _Comparison(leads[pair], -claim.margin, _is_at_chance(spec, [series[pair[0]], cell]))
+        for pair, cell in pairs.items()
+    ]
+    worst = min(leads, key=lambda pair: _lower_end(leads[pair]))
+    text = f"{_lead(spec, leads[worst])} against {spec.series[worst[1]].label}{_format_point(worst[0])}"
+    return comparisons, float(leads[worst].mean()), [text]
 
 
 def _printed_value_findings(spec: Experiment, cells: Cells) -> list[Finding]:
     """Return findings on whether our mean is within the band around each printed value."""
-    results = []
+    findings = []
     for (panel, series, x, y), cell in cells.items():
         printed = spec.printed.get(panel, {}).get(series, {}).get(str(x))
-        if spec.band and printed is not None:
-            verdict = compute_verdict(spec.band - np.sign(cell.mean - printed) * (cell.measures - printed), 0.0)
-            evidence = f"printed {printed:.4g}, ours {_mean(cell.measures)}"
-            claim = f"{spec.series[series].label}{_format_point((x, y))} is within {spec.band:g} of the printed value"
-            results.append(Finding(claim, "paper", spec.panels[panel].label, verdict, len(cell.measures), evidence))
-    return results
+        if not spec.band or printed is None:
+            continue
+        label = spec.series[series].label
+        comparison = _Comparison(spec.band - np.sign(cell.mean - printed) * (cell.measures - printed), 0.0)
+        verdict = _MATCH[comparison.side]
+        cause = next(
+            (c.cause for c in spec.causes if series in c.series and str(x) in (c.x or [str(x)])), UNKNOWN_CAUSE
+        )
+        findings.append(
+            Finding(
+                f"{label}{_format_point((x, y))} is within {spec.band:g} of the printed value",
+                "paper",
+                spec.panels[panel].label,
+                verdict,
+                len(cell.measures),
+                evidence := f"printed {printed:.4g}, ours {format_interval(cell.mean, cell.interval(spec.measure))}",
+                decisive=evidence,
+                cause=cause if verdict == "not reproduced" else "",
+                needs=_describe_needs([comparison]) if verdict == "open" else "",
+                group=f"{spec.printed_row or label}, printed",
+                ours=cell.mean,
+                printed=printed,
+            )
+        )
+    return findings
 
 
-def _is_at_chance(compared_cells: list[Cell]) -> bool:
-    """Return whether no cell does better than the majority class with 95 % confidence."""
-    return all(
-        cell.majority is not None and cell.mean - np.nan_to_num(half_interval(cell.measures)) <= cell.majority
-        for cell in compared_cells
+def _is_at_chance(spec: Experiment, compared_cells: list[Cell]) -> bool:
+    """Return whether the measure is the accuracy, and no cell exceeds the majority class with 95 % confidence."""
+    return spec.measure.startswith("accuracy") and all(
+        cell.majority is not None and _lower_end(cell.measures) <= cell.majority for cell in compared_cells
     )
 
 
-def _combine(verdicts: Iterable[Verdict]) -> Verdict:
-    distinct = set(verdicts)
-    return "fails" if "fails" in distinct else "undecided" if "undecided" in distinct else "holds"
+def _lower_end(numbers: NDArray[np.float64]) -> float:
+    """Return the lower end of the interval of the mean, which decides whether all are above a bound."""
+    return float(numbers.mean() - np.nan_to_num(half_interval(numbers)))
+
+
+def _combine(sides: Iterable[Side]) -> Side:
+    distinct = set(sides)
+    return "below" if "below" in distinct else "open" if "open" in distinct else "above"
 
 
 def _average(cells: Iterable[Cell]) -> NDArray[np.float64]:
-    """Return the means over cells, ordered by seed."""
-    means: NDArray[np.float64] = np.mean([cell.measures for cell in cells], axis=0)
-    return means
+    """Return the means over cells, ordered by seed, of the seeds that all cells have."""
+    return np.array([np.mean(measures) for measures in zip(*(cell.measures for cell in cells), strict=False)])
 
 
-def _is_selected(value: Any, selection: list[Any]) -> bool:
+def _subtract(numbers: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the paired differences of the seeds that both have, the first of each."""
+    seeds = min(len(numbers), len(others))
+    differences: NDArray[np.float64] = numbers[:seeds] - others[:seeds]
+    return differences
+
+
+def _sign(spec: Experiment) -> float:
+    return -1.0 if spec.measure.startswith(_LESS_IS_BETTER) else 1.0
+
+
+def _axis(claim: Claim) -> int:
+    return 0 if claim.along == "x" else 1
+
+
+def is_selected(value: Any, selection: list[Any]) -> bool:
+    """Return whether a claim about these axis values, or about all if there are none, is about a value."""
     return not selection or value in selection
 
 
-def _mean(numbers: NDArray[np.float64], show_sign: bool = False) -> str:
-    mean = format_measure(float(numbers.mean()), "+" if show_sign else "")
-    return mean if len(numbers) < MIN_INTERVAL_SEEDS else f"{mean} ± {format_measure(half_interval(numbers))}"
+def _lead(spec: Experiment, lead: NDArray[np.float64]) -> str:
+    """Format a lead with its interval, within the range of a difference of two measures."""
+    low, high = measure_range(spec.measure)
+    mean, half_width = float(lead.mean()), half_interval(lead)
+    interval = (max(low - high, mean - half_width), min(high - low, mean + half_width))
+    return format_interval(mean, interval if len(lead) >= MIN_SEEDS else None, "+")
 
 
 def _format_point(point: Point) -> str:

@@ -12,15 +12,14 @@ from sottovoce.kernels import Kernel
 from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.mechanisms.unproved_point import UnprovedPoint
 from sottovoce.privacy.terms.base import unit_records
-from sottovoce.privacy.terms.chains import chain_count_check
 from sottovoce.privacy.vault import Ledger
 from sottovoce.privacy.vault.numbering import enrol_records
-from sottovoce.privacy.vault.programs.chain import Chain
-from sottovoce.privacy.vault.programs.chain_steps import ChainSteps, StepSizes
 from sottovoce.privacy.vault.vault import VaultContext
+from sottovoce_papers.jin_2023.private.program import Chain
+from sottovoce_papers.jin_2023.private.steps import ChainSteps, StepSizes
+from sottovoce_papers.jin_2023.private.terms import chain_count_check
 
-from sottovoce_lab.published.controller import Controller
-from sottovoce_lab.published.controller import Terms as ControllerTerms
+from sottovoce_lab.published.controller import Controller, Terms as ControllerTerms
 from sottovoce_lab.published.q_chain import QChain
 from sottovoce_lab.published.terms import Claim, check_no_promise
 

@@ -4,13 +4,14 @@ import math
 from functools import lru_cache
 
 from sottovoce.algorithms.family import settings_of
-from sottovoce.algorithms.push_sum.settings import ClipD2pSettings, ConstD2pSettings
+from sottovoce.algorithms.push_sum.settings import ClipD2pSettings
 from sottovoce.algorithms.push_sum.step_count import step_count
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.privacy.accounting.gaussian import MAX_EPSILON
 from sottovoce.privacy.accounting.sampled import SampledGaussian, sampled_epsilon
 from sottovoce.privacy.mechanisms.sampling import FixedSize
+from sottovoce_papers.adad2p_2024.settings import ConstD2pSettings
 
 from sottovoce_lab.published.terms import Claim, PublishedTerms
 

@@ -15,8 +15,8 @@ from sottovoce.privacy.accounting.units import Units, union
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.mechanisms.noise import NoiseSource
 from sottovoce.privacy.mechanisms.unproved_point import UnprovedPoint
-from sottovoce.privacy.vault.programs.chain_steps import ChainSteps
 from sottovoce.privacy.vault.programs.program import Plan
+from sottovoce_papers.jin_2023.private.steps import ChainSteps
 
 from sottovoce_lab.published.controller import GLOBAL, LOCAL, Controller, TargetStep
 

@@ -3,12 +3,12 @@
 import math
 
 from sottovoce.algorithms.family import settings_of
-from sottovoce.algorithms.shared_model.published_steps import VISITS, published_step_sizes
-from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.privacy.mechanisms.sampling import WithReplacement
 from sottovoce.privacy.terms import Terms
 from sottovoce.privacy.vault import gaussian_mu
+from sottovoce_papers.jin_2023.published_steps import VISITS, published_step_sizes
+from sottovoce_papers.jin_2023.settings import SharedModelSettings
 
 from sottovoce_lab.published.chains import PublishedChainTerms, QChainTerms
 from sottovoce_lab.published.terms import Claim, PublishedTerms

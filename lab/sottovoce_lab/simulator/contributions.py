@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import ContributionsState
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, damped_contribution
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.privacy.api import Refused
 
 from sottovoce_lab.simulator.device import Device
@@ -44,6 +44,8 @@ class ContributionOrderLaw:
             return _OLDER
         expected, answer = previous.numerator, occurrence.facts.get("answer")
         if answer is not None and not isinstance(answer, Refused) and answer.query_id == previous.pending_query:
-            change, *_ = damped_contribution(cast(Mixer, device.learner).schedule, previous, answer.value, answer.step)
-            expected = np.clip(previous.numerator + change, -MAX_NUMERATOR, MAX_NUMERATOR)
+            learner = cast(Mixer, device.learner)
+            if learner.shared_mean is None or previous.record_sum is not None:
+                change, *_ = learner.change_of(previous, answer)
+                expected = np.clip(previous.numerator + change, -MAX_NUMERATOR, MAX_NUMERATOR)
         return None if np.array_equal(expected, state.numerator) else _CHANGED

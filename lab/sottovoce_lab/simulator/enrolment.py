@@ -4,6 +4,7 @@ On these wall clocks, a cycle takes one day. Device keys, and therefore device i
 of a certificate differs between runs, but does not affect a device's behaviour.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -12,17 +13,45 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
-from sottovoce.fleet import Fleet, Identity, Validity
+from sottovoce.fleet import Identity, Validity
+from sottovoce.fleet.authority import Authority
 from sottovoce.fleet.certificates import fleet_certificate
 from sottovoce.fleet.new_device import DeviceKeys
-from sottovoce.fleet.request import read_request
-from sottovoce.node.provenance import FleetProvenance, MemberVerifier
+from sottovoce.learning.learners import Signed
+from sottovoce.node.provenance import FleetProvenance, MemberVerifier, SignatureVerifier
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.request import read_request
+from typing_extensions import override
 
 _FLEET = "simulated"
 _TASK = sha256(b"simulated").digest()
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
+_MAX_VERIFIED = 2**16
 _LIFETIME_DAYS = 3650.0  # lifetime of device certificates that are never renewed; the fleet certificate lives longer
+
+
+class SharedVerifier(SignatureVerifier):
+    """A verifier that all agents of a simulation share, so that a signature is verified once, not by each of them.
+
+    Args:
+        authority: the fleet's authority.
+    """
+
+    def __init__(self, authority: Authority) -> None:
+        super().__init__(authority, _TASK)
+        self._fleet, self._verified = authority.fleet, OrderedDict[tuple[bytes, bytes, bytes], None]()
+
+    @override
+    def verify(self, published: Signed) -> None:
+        """Verify a published document, unless the same one has been verified before."""
+        content = sha256(published.signed_bytes(self._fleet, _TASK)).digest()
+        key = (published.credential, published.signature, content)
+        if key not in self._verified:
+            super().verify(published)
+            self._verified[key] = None
+            if len(self._verified) > _MAX_VERIFIED:
+                self._verified.popitem(last=False)
 
 
 class Member:
@@ -33,6 +62,7 @@ class Member:
         keys: the agent's keys.
         lifetime: the validity period of the agent's certificates, in days.
         days: returns the number of days since the run started.
+        verifier: verifies signatures; None if the agent and its vault verify every signature themselves.
 
     Attributes:
         revoked_ids: the revoked node ids that the agent knows of.
@@ -41,13 +71,20 @@ class Member:
         witness: signs and verifies for the agent's vault in secure sums.
     """
 
-    def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        keys: DeviceKeys,
+        lifetime: float,
+        days: Callable[[], float],
+        verifier: SignatureVerifier | None = None,
+    ) -> None:
         self._fleet, self._keys, self._lifetime, self._days = fleet, keys, lifetime, days
         self.revoked_ids: set[str] = set()
         self.clock_error_days = 0.0
         self._identity = self._issue_identity()
-        self.provenance = FleetProvenance(self._identity, _TASK, self.revoked_ids.__contains__, self.clock)
-        self.witness = MemberVerifier(fleet.authority, _TASK, lambda: self.revoked_ids, self.clock)
+        self.provenance = FleetProvenance(self._identity, _TASK, self.revoked_ids.__contains__, self.clock, verifier)
+        self.witness = MemberVerifier(fleet.authority, _TASK, lambda: self.revoked_ids, self.clock, verifier)
 
     @property
     def node(self) -> str:
@@ -89,7 +126,9 @@ class Member:
         )
 
 
-def enrol_agents(agents: int, seed: int, validity_days: int | None, days: Callable[[], float]) -> Sequence[Member]:
+def enrol_agents(
+    agents: int, seed: int, validity_days: int | None, days: Callable[[], float], *, share_verifier: bool = True
+) -> Sequence[Member]:
     """Enrol a run's agents in a new fleet.
 
     Args:
@@ -97,6 +136,7 @@ def enrol_agents(agents: int, seed: int, validity_days: int | None, days: Callab
         seed: the seed from which the agents' keys and ids are derived.
         validity_days: the validity period of certificates, in days; None if they are valid for the whole run.
         days: returns the number of days since the run started.
+        share_verifier: whether each signature is verified only once in the process; see SharedVerifier.
     """
     key = generate_private_key(SECP256R1())
     validity = Validity(_BEGAN - timedelta(days=_LIFETIME_DAYS), _BEGAN + timedelta(days=2 * _LIFETIME_DAYS))
@@ -106,4 +146,5 @@ def enrol_agents(agents: int, seed: int, validity_days: int | None, days: Callab
         private_key = sha256(f"{seed}/{number}".encode()).digest()
         return DeviceKeys(Ed25519PrivateKey.from_private_bytes(private_key), generate_private_key(SECP256R1()))
 
-    return [Member(fleet, keys(number), validity_days or _LIFETIME_DAYS, days) for number in range(agents)]
+    verifier, lifetime = SharedVerifier(fleet.authority) if share_verifier else None, validity_days or _LIFETIME_DAYS
+    return [Member(fleet, keys(number), lifetime, days, verifier) for number in range(agents)]

@@ -52,7 +52,11 @@ _KINDS = {
     "clock": "clock=0.25@cycle:10-20",
     "disk-full": "disk-full=0.25@cycle:10-20",
 }
-LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
+LIES = (
+    *("silent", "flip", "tenfold", "noise", "zero", "labels", "giant"),
+    *("ascent-answers", "class-answers", "trigger-answers"),
+    *("opposite", "close", "little", "late", "ascent", "class", "trigger", "mimic"),
+)
 """The lies that dishonest agents support."""
 
 MIN_RENEWED = 3

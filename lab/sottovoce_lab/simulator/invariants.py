@@ -11,13 +11,13 @@ from typing import Any
 
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.contributions.public.state import ContributionsState
-from sottovoce.algorithms.golf.public.moments_machine import MomentsState
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import RestatingLearner
 from sottovoce.privacy.api import Answer, CellAnswer, Refused, Status
 from sottovoce.privacy.secure_sum import steps
+from sottovoce_papers.hegedus_2017.golf.public.moments_machine import MomentsState
 
 from sottovoce_lab.simulator.contributions import ContributionOrderLaw
 from sottovoce_lab.simulator.device import Device

@@ -13,7 +13,7 @@ from sottovoce.errors import DataError
 
 Indices = NDArray[np.int64]
 
-_NAMES = "iid, iid(K), one-record, dirichlet(ALPHA), by-group, one-group, overlapping, overlapping(N)"
+_NAMES = "iid, iid(K), one-record, dirichlet(ALPHA), by-group, one-group, each-group, overlapping, overlapping(N)"
 _ALPHAS = (1e-3, 1e6)
 
 
@@ -27,14 +27,15 @@ def partition(
             agent; `one-record`: one random record per agent; `dirichlet(ALPHA)`: the records of each class in
             proportions drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), which
             are less even for a smaller ALPHA; `by-group`: whole groups, largest first, assigned to the agents in
-            round-robin order; `one-group`: one random group per agent; `overlapping(N)`: N random records per agent,
+            round-robin order; `one-group`: one random group per agent; `each-group`: group i for agent i, as numbered,
+            so there must be as many groups as agents; `overlapping(N)`: N random records per agent,
             drawn for each agent separately from all records (Jin, He & Dai 2023, second study); `overlapping`: all
             records for every agent. Except with `overlapping` and `overlapping(N)`, no record goes to two agents.
             `iid`, `dirichlet` and `by-group` assign every record and may leave an agent without records.
         labels: label of each record, int64[n].
         agents: number of agents, at least 1.
         seed: seed, non-negative; the same seed gives the same partition.
-        groups: int64[n], group of each record; only for `by-group` and `one-group`.
+        groups: int64[n], group of each record; only for `by-group`, `one-group` and `each-group`.
 
     Returns:
         The sorted positions of each agent's records, int64.
@@ -53,6 +54,8 @@ def partition(
         return _by_group(_required_groups(name, groups), agents, generator)
     if name == "one-group":
         return _one_group(_required_groups(name, groups), agents, generator)
+    if name == "each-group":
+        return _each_group(_required_groups(name, groups), agents)
     if name == "overlapping":
         return [np.arange(n, dtype=np.int64) for _ in range(agents)]
     match = re.fullmatch(r"(iid|dirichlet|overlapping)\(([^()]*)\)", name)
@@ -126,6 +129,12 @@ def _one_group(groups: Indices, agents: int, generator: "np.random.Generator") -
     if count < agents:
         raise DataError(f"{count} groups are too few to assign one to each of {agents} agents. Use fewer agents.")
     return [np.flatnonzero(groups == group).astype(np.int64) for group in generator.permutation(distinct)[:agents]]
+
+
+def _each_group(groups: Indices, agents: int) -> list[Indices]:
+    if (count := int(groups.max(initial=-1)) + 1) > agents:
+        raise DataError(f"There are {count} groups for {agents} agents. With each-group, use one agent per group.")
+    return [np.flatnonzero(groups == group).astype(np.int64) for group in range(agents)]
 
 
 def _by_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sottovoce.algorithms.contributions.public.state import ContributionsState
-from sottovoce.algorithms.golf.public.machine import GolfState
+from sottovoce_papers.hegedus_2017.golf.public.machine import GolfState
 
 from sottovoce_lab.simulator.law import Occurrence
 

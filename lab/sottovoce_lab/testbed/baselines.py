@@ -1,14 +1,14 @@
 """Accuracy baselines for a fleet from trivial rules. Only the harness, which has all records, can compute them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sottovoce.data import Records
 
-from sottovoce_lab.testbed.measure import Quality, majority_accuracy
+from sottovoce_lab.testbed.measure import PredictionErrors, Quality, majority_accuracy
 
 _MAX_DEVICES = 24
 _MAX_RECORDS = 6000
@@ -62,6 +62,65 @@ _WHY = {
     "larger ε",
 }
 """Why a fleet is less accurate than a device alone, and the remedy, by noise source."""
+
+
+def compare_with_alone(measure: str, results: Sequence[float], alone: Sequence[float]) -> str:
+    """Return a sentence that compares runs with devices that learn alone, from their own records, without noise.
+
+    Args:
+        measure: what is compared, `accuracy` or an error.
+        results: each run's mean over its devices.
+        alone: for each run, the mean over devices alone.
+    """
+    sign = 1 if measure == "accuracy" else -1
+    wins = sum(sign * result > sign * own for result, own in zip(results, alone, strict=True))
+    alone_text, result_text = (_describe_range(values) for values in (alone, results))
+    if len(results) == 1:
+        verdict = "The fleet is better than" if wins else "The fleet is no better than"
+    elif wins in (0, len(results)):
+        verdict = f"In {'all' if wins else 'none'} of {len(results)} runs, the fleet is better than"
+    else:
+        verdict = f"In {wins} of {len(results)} runs, the fleet is better than"
+    return f"{verdict} a device alone without noise: {measure} {result_text}, alone {alone_text}"
+
+
+def comparison_with_alone(runs: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return compare_with_alone for the runs of a document `sottovoce.sweep/1`; None if they predict nothing."""
+    pairs = [
+        (run["final"]["accuracy_mean"], run["baselines"]["own_data"]) for run in runs if run["baselines"] is not None
+    ]
+    measure = "accuracy" if pairs else "error"
+    pairs = pairs or [
+        (run["final"]["mae_mean"], own) for run in runs if (own := run["final"].get("mae_own_data")) is not None
+    ]
+    if not pairs:
+        return None
+    results, alone = zip(*pairs, strict=True)
+    return compare_with_alone(measure, results, alone)
+
+
+def _describe_range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def prediction_warnings(final: PredictionErrors, noise: Literal["none", "local", "cell"]) -> list[str]:
+    """Return a warning for each simple prediction whose error is smaller than the fleet's; see Baselines.warnings."""
+    simple = {
+        "the preceding half hour (persistence)": final.mae_persistence,
+        "the same time on the previous day": final.mae_same_time_yesterday,
+    }
+    messages = [
+        f"error {final.mae_mean:.4g} exceeds {error:.4g}, the error of predicting {name}"
+        for name, error in simple.items()
+        if error is not None and error < final.mae_mean
+    ]
+    if final.mae_own_data is not None and final.mae_own_data < final.mae_mean:
+        messages.append(
+            f"error {final.mae_mean:.4g} exceeds {final.mae_own_data:.4g}, which a device reaches alone, with its own "
+            f"records and no noise: {_WHY[noise]}"
+        )
+    return messages
 
 
 def compute_baselines(device_records: Sequence[Records], test: Records) -> Baselines | None:

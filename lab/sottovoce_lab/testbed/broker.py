@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from sottovoce.config import MqttSection
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import Fleet
-from sottovoce.net.transports.mosquitto import write_broker
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.mosquitto import write_broker
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 10.0

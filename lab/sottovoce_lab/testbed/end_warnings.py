@@ -1,6 +1,6 @@
-"""Warnings about agents that end a run with unfinished steps, or with a much worse model than the fleet's."""
+"""Warnings about agents that end a run with unfinished steps, with late rounds, or with a much worse model."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from sottovoce_lab.testbed.measure import Meter, Metrics, Quality
 
 _MAX_SHORTFALL = 0.1  # an agent is left behind if its accuracy is more than this below the mean
 _MAX_NAMED = 5
+_MAX_MISSED = 0.05  # of all rounds may miss a neighbour's message
 
 
 def unfinished_warnings(status: Mapping[str, Any] | None, name: str) -> list[str]:
@@ -19,6 +20,22 @@ def unfinished_warnings(status: Mapping[str, Any] | None, name: str) -> list[str
     if status["steps_done"] >= status["steps"]:
         return []
     return [f"{name} has taken {status['steps_done']} of its {status['steps']} private steps: use more cycles"]
+
+
+def late_round_warnings(statuses: Iterable[Mapping[str, Any] | None]) -> list[str]:
+    """Return a warning if more than one round in twenty went on without a neighbour's message.
+
+    Args:
+        statuses: the agents' last statuses, or the details of their progress with `steps_done`.
+    """
+    known = [status for status in statuses if status is not None and "missed_phases" in status]
+    missed, rounds = (sum(int(status[name]) for status in known) for name in ("missed_phases", "steps_done"))
+    if missed <= _MAX_MISSED * rounds:
+        return []
+    return [
+        f"late or lost messages: {missed} times in {rounds} rounds, an agent went on without a neighbour's; use a "
+        "longer period, or a learner that needs no rounds (docs/reference/learners.md)"
+    ]
 
 
 def left_behind_warnings(meter: object, models: Mapping[str, NDArray[np.float64]], final: Quality) -> list[str]:

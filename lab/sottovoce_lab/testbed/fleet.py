@@ -24,11 +24,12 @@ from sottovoce.errors import (
     PrivacyError,
     SottovoceError,
 )
-from sottovoce.fleet import Identity, create_fleet
-from sottovoce.node.assemble import state_files
+from sottovoce.fleet import Identity
 from sottovoce.node.control import ask
-from sottovoce.node.join import join
+from sottovoce.node.state_directory import state_files
 from sottovoce.privacy.vault import Ledger, Spending
+from sottovoce_operator.fleet import create_fleet
+from sottovoce_operator.fleet.join import join
 
 from sottovoce_lab.simulator import message_faults
 from sottovoce_lab.testbed.agent_files import save_records, to_tables
@@ -95,10 +96,12 @@ class ProcessFleet:
     Args:
         plan: the fleet's plan.
         directory: an existing directory that is empty or contained this fleet before.
+        program: the module whose `main` runs an agent.
     """
 
-    def __init__(self, plan: Plan, directory: Path) -> None:
+    def __init__(self, plan: Plan, directory: Path, program: str = _PROGRAM) -> None:
         self._plan = plan
+        self._program = program
         self._cut_off: frozenset[int] = frozenset()
         self._public = directory.absolute() / "public.npz"
         self.broker: TestbedBroker | None = None
@@ -141,7 +144,7 @@ class ProcessFleet:
             member.previous_statuses.append(member.last_status)
             member.last_status = None
         arguments = [str(member.config), str(options.seed + index), *message_faults(options.fault_specs)]
-        member.process = self._starter.start(_PROGRAM, arguments, member.log)
+        member.process = self._starter.start(self._program, arguments, member.log)
         member.started, member.ready_s, member.is_killed = time.monotonic(), None, False
         if self._cut_off:
             self._send_unreachable_peers(index)

@@ -5,7 +5,9 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import prepare_records, required_budget
+from sottovoce.algorithms.family import required_budget
+from sottovoce.data import prepare_records
+from sottovoce.data.products import Products
 from sottovoce.kernels.profile import Profile, limit_norm
 from sottovoce.privacy.terms.means import MeanTerms
 
@@ -69,4 +71,9 @@ def create_meter(plan: Plan) -> AnyMeter:
         return PredictionMeter(cast(Regression, model), plan.test, plan.target, device_records, seed)
     vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in device_records]
     terms = cast(MeanTerms, plan.family.terms)
-    return ErrorMeter(np.stack(vectors), terms.profile, terms.deviation(required_budget(plan.config), len(vectors)))
+    deviation = terms.deviation(required_budget(plan.config), len(vectors))
+    if isinstance(terms.profile, Products):
+        # Products are clipped block by block, so the devices' vectors are measured as they are released.
+        vectors = [terms.profile.row(rows.features, rows.windows) for rows in device_records]
+        return ErrorMeter(np.stack(vectors), Profile(terms.profile.size, terms.profile.bound), deviation)
+    return ErrorMeter(np.stack(vectors), terms.profile, deviation)

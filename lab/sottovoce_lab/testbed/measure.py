@@ -65,6 +65,8 @@ class PredictionErrors:
         rmse_mean: the root mean squared error, averaged over agents.
         rmse_max: the largest root mean squared error of any agent.
         mae_least_squares: the MAE of the exact least-squares fit to all agents' records together.
+        mae_own_data: the MAE of the exact least-squares fit to a device's own records, a mean over up to 24 devices;
+            None if no device has records.
         mae_persistence: the MAE of predicting the last half hour's value, if the records are for a forecast; else None.
         mae_same_time_yesterday: the MAE of predicting the value a day ago, if the records are for a forecast; else
             None.
@@ -77,6 +79,7 @@ class PredictionErrors:
     rmse_mean: float
     rmse_max: float
     mae_least_squares: float
+    mae_own_data: float | None
     mae_persistence: float | None
     mae_same_time_yesterday: float | None
     unit: str | None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import prepare_records
+from sottovoce.data import prepare_records
 from sottovoce.errors import NetworkError
 from sottovoce.learning.learners import Learner
 from sottovoce.plugins import plugin_errors
@@ -15,11 +15,12 @@ from sottovoce.privacy.terms import build
 from sottovoce.privacy.vault import Ledger, SeededNoise
 
 from sottovoce_lab.simulator import Device, EventObserver, Simulation, Trace
-from sottovoce_lab.simulator.dishonest import dishonest_learner, dishonest_records, dishonest_vault
+from sottovoce_lab.simulator.dishonest import dishonest_kernel, dishonest_learner, dishonest_records, dishonest_vault
 from sottovoce_lab.simulator.disk import Disk, StoreOnDisk, on_disk
 from sottovoce_lab.simulator.enrolment import Member, enrol_agents
 from sottovoce_lab.simulator.fault_schedule import CycleFaults, FaultSchedule
-from sottovoce_lab.testbed.end_warnings import left_behind_warnings
+from sottovoce_lab.testbed.better_choice import better_choices
+from sottovoce_lab.testbed.end_warnings import late_round_warnings, left_behind_warnings
 from sottovoce_lab.testbed.mean_errors import AnyMeter, create_meter
 from sottovoce_lab.testbed.memory_store import MemoryStore
 from sottovoce_lab.testbed.plan import Plan
@@ -99,6 +100,8 @@ def run(
     """
     started_at = time.monotonic()
     options = plan.options
+    for choice in better_choices(plan):
+        watcher.note(choice)
     clock = Clock(options.period)
     members = _members(plan, agent_faults, clock)
     devices = _devices(plan, members, event_observer, watcher, agent_faults)
@@ -124,6 +127,9 @@ def run(
     report = _report(plan, simulation, devices, final, curve, time.monotonic() - started_at)
     report.interrupted = interrupted_at
     report.warnings += left_behind_warnings(meter, models, final)
+    progresses = [device.core.progress for device in devices if device.core is not None]
+    statuses = [{**progress.details, "steps_done": progress.steps_done} for progress in progresses]
+    report.warnings += late_round_warnings(statuses)
     return report
 
 
@@ -222,9 +228,11 @@ def _devices(
         if i % _AGENTS_PER_UPDATE == 0:
             watcher.advance("agents built", i, len(names))
         lie, disk = plan.lie(i), Disk() if options.faults.disk_full else None
+        records = dishonest_records(prepare_records(plan.raw[i], plan.transform, plan.bounds), lie, plan.classes)
+        in_secure_sums = plan.config.cell is not None and lie.endswith("-answers")
         vault = build(
-            records=dishonest_records(prepare_records(plan.raw[i], plan.transform, plan.bounds), lie, plan.classes),
-            kernel=family.kernel,
+            records=records,
+            kernel=dishonest_kernel(family.kernel, lie, records, plan.classes) if in_secure_sums else family.kernel,
             terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget, None if disk is None else disk.connection),
             noise=SeededNoise(int(seeds[i])),
@@ -235,8 +243,9 @@ def _devices(
         )
         learner = _learner(plan, i, name, members)
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
-        device_vault = dishonest_vault(vault if disk is None else on_disk(vault, name), lie, int(seeds[i]))
-        learner = dishonest_learner(learner, lie)
+        own_vault = vault if disk is None else on_disk(vault, name)
+        device_vault = dishonest_vault(own_vault, lie, int(seeds[i]), family.kernel, records, plan.classes)
+        learner = dishonest_learner(learner, lie, family.kernel, records, plan.classes)
         store = MemoryStore(learner.initial_state())
         device = Device(
             id=name,

@@ -31,7 +31,8 @@ class MemoryStore:
         for recipient in confirmed:
             self._outbox.pop(recipient, None)
         for outgoing in sent:
-            self._outbox[outgoing.recipient] = outgoing
+            if outgoing.parcel:
+                self._outbox[outgoing.recipient] = outgoing
             self._sequences[outgoing.recipient] = outgoing.sequence
         if received is not None:
             self._seen[received[0]] = received[1]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from sottovoce.config import (
     AgentConfig,
+    AgentSection,
     CellSection,
     DataSection,
     LedgerSection,
@@ -28,10 +29,12 @@ from sottovoce.suggestions import suggest_name
 
 from sottovoce_lab.simulator import NEWSCAST, Faults, check_topology
 from sottovoce_lab.testbed.assignments import parse_assignments
-from sottovoce_lab.testbed.isolation import DEFAULT as ISOLATION
-from sottovoce_lab.testbed.isolation import Isolation
+from sottovoce_lab.testbed.isolation import DEFAULT as ISOLATION, Isolation
 
+_UNLIMITED = 2**50  # the largest write quota
+_QUOTAS = ("agent.bytes_per_day", "ledger.bytes_per_day")
 _SECTIONS: dict[str, type[Struct]] = {
+    "agent": AgentSection,
     "data": DataSection,
     "ledger": LedgerSection,
     "membership": MembershipSection,
@@ -59,6 +62,7 @@ _SYNONYMS = {"lr": "step_size", "learning_rate": "step_size", "batch_size": "bat
 _TESTBED_KEYS = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _LEARNER_PREFIX = "learner."
 _SET_BY_TESTBED = {
+    *("agent.state", "agent.readers_socket", "agent.log_format"),
     *("data.source", "data.ranges", "data.features", "data.classes"),
     *("learner.name", "learner.fidelity", "learner.model", "learner.period", "learner.begins_walk"),
     *("membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"),
@@ -82,6 +86,7 @@ class Options:
         delta: total δ.
         cycles: number of cycles per agent.
         fits_steps: whether plan() adds cycles if the learner's steps need more.
+        first_cycles: number of cycles before the first gradient, as plan() finds it.
         period: seconds between cycles.
         topology: name of a topology that sottovoce_lab.simulator.out_peers accepts.
         seed: seed for the partition, the hold-out and the simulated network; real noise has no seed.
@@ -108,6 +113,7 @@ class Options:
     settings: dict[str, Any]
     isolate: Isolation | None = None
     fits_steps: bool = False
+    first_cycles: int = 0
 
     def __post_init__(self) -> None:
         if self.agents < 1:
@@ -228,7 +234,9 @@ class Options:
     @property
     def partition(self) -> str:
         """How the records are distributed among the agents."""
-        default = "one-record" if self.data.startswith("meters:") else "iid"
+        default = "iid"
+        if self.data.startswith("meters:"):
+            default = "one-group" if "task=days" in self.data else "one-record"
         return str(self.settings.get("data.partition", default))
 
     @property
@@ -268,9 +276,15 @@ class Options:
         three cycles and needs no mixing afterwards.
         """
         if self.algorithm.secure_sums == "always":
-            return max(1, self.cycles // 3)
-        mixing = max(self.cycles // 5, min(2 * self.agents.bit_length(), self.cycles * 2 // 5))
-        return max(1, self.cycles - mixing)
+            return max(1, (self.cycles - self.first_cycles) // 3)
+        cycles = self.cycles - self.first_cycles
+        mixing = max(cycles // 5, min(2 * self.agents.bit_length(), cycles * 2 // 5))
+        return max(1, cycles - mixing)
+
+    @property
+    def lifted_quotas(self) -> tuple[str, ...]:
+        """The keys of the write quotas that a device has and this run's agents do not."""
+        return tuple(key for key in _QUOTAS if key not in self.settings) if self.transport != "memory" else ()
 
     @property
     def _file(self) -> Path | None:
@@ -285,6 +299,7 @@ class Options:
         learner_keys = self.algorithm.own_keys
         defaults: dict[str, Any] = {f"learner.{key}": value for key, value in pace.items() if key in learner_keys}
         defaults["membership.period"] = max(0.05, self.period)
+        defaults |= dict.fromkeys(_QUOTAS, _UNLIMITED)
         if not self.algorithm.predicts:
             defaults["data.transform"] = "none"
         return {**defaults, "data.transform": "squash(1)"} if self.uses_training_ranges else defaults

@@ -6,17 +6,32 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.algorithms.assembly import build_family
-from sottovoce.algorithms.family import Family, build_kernel, prepare_records, settings_of
-from sottovoce.algorithms.push_sum.parts import contributors, first_step
-from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
+from sottovoce.algorithms.centring import find_obstacle
+from sottovoce.algorithms.contributions.public.shared_mean import CYCLES as MEAN_CYCLES
+from sottovoce.algorithms.family import Family, build_kernel
+from sottovoce.algorithms.group_sgd.settings import GroupSgdSettings
+from sottovoce.algorithms.push_sum.parts import contributors, first_step, max_contributors
+from sottovoce.algorithms.push_sum.settings import MAX_CONTRIBUTORS, PushSumSettings
 from sottovoce.algorithms.push_sum.step_count import default_steps, step_count
 from sottovoce.config import AgentConfig
-from sottovoce.data import Bounds, DataSet, Declaration, Records, Target, TransformName, apply, load, uniform_bounds
+from sottovoce.data import (
+    Bounds,
+    DataSet,
+    Declaration,
+    Records,
+    Target,
+    TransformName,
+    apply,
+    load,
+    prepare_records,
+    uniform_bounds,
+)
 from sottovoce.errors import DataError, UsageError
 from sottovoce.learning.model_names import REGRESSION_MODEL
 from sottovoce.learning.registry import ALGORITHMS
+from sottovoce_papers.adad2p_2024.settings import ConstD2pSettings
 
-from sottovoce_lab.simulator import out_peers
+from sottovoce_lab.simulator import NEWSCAST, out_peers
 from sottovoce_lab.simulator.mixing import metropolis, spectral_gap
 from sottovoce_lab.simulator.partition import holdout, max_holders, partition
 from sottovoce_lab.testbed.gradient_bound import longest_gradient
@@ -24,6 +39,10 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.public_records import PublicSplit, split_public_records
 
 _HOLD_OUT_SHARE = 0.2  # fraction of the records to hold out if there is no official test split
+_CYCLES_PER_SUM = 3
+_NOISELESS_STEPS = 240
+"""Private steps without noise, where more of them cost no privacy. With the 48 that suit ε = 2, such runs end up to 6
+points below the accuracy at which they converge."""
 _ANSWERS = "learner.answers"
 _WINDOWS_READ = "the first and last window were read off the data; declare them with data.windows"
 
@@ -56,6 +75,7 @@ class Plan:
         columns: names of the columns; empty if they have none.
         unproved: why the data set keeps the statement from being proved; empty if it does not.
         gradient_bound: the bound G if the testbed had to measure it, else None.
+        averages_in_pairs: whether devices average in pairs only because the fleet is too large for contributions.
     """
 
     options: Options
@@ -81,6 +101,7 @@ class Plan:
     columns: tuple[str, ...]
     unproved: str
     gradient_bound: float | None = None
+    averages_in_pairs: bool = False
 
     @property
     def dishonest_count(self) -> int:
@@ -130,6 +151,10 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         options = _with_window_unit(options)
     if data.classes == 1:
         options = _with_regression_defaults(options, grouped=data.groups is not None)
+    elif options.is_noiseless and options.fits_steps and _takes_public_steps(options):
+        options = replace(options, settings={"learner.steps": _NOISELESS_STEPS, **options.settings})
+    if data.classes > 1 and data.groups is not None and data.records.windows is not None:  # each meter's days
+        options = replace(options, settings={"data.partition": "one-group", **options.settings})
     bounds = data.bounds
     train, test, groups = data.records, data.test, data.groups
     if test is None:
@@ -161,11 +186,21 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         },
     }
     config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
+    if bounds is None and _gains_by_cell_mean(options, config):
+        options = replace(options, settings={**options.settings, "learner.centre": "private"})
+        config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
+    centre = options.algorithm.resolved.get("centre")
+    if centre is not None and centre(config) == "private":
+        options = _with_mean(options)
+        config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
     if options.fits_steps and (cycles := _cycles_for_steps(options, config)) > options.cycles:
         options = replace(options, cycles=cycles)
         config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
-    _check_cell(options, config)
-    _check_contributors(options, config)
+    _check_cell(options, config, peers)
+    mixing = _mixing_for_all(options, config)
+    if mixing is not None:
+        options = replace(options, settings={**options.settings, **mixing})
+        config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
     data_section = config.data
     if options.uses_training_ranges:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
@@ -202,13 +237,48 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         columns=data.columns,
         unproved="; ".join(reason for reason in (data.unproved, "" if windows is None else _WINDOWS_READ) if reason),
         gradient_bound=bound,
+        averages_in_pairs=mixing is not None and "learner.mixing" in mixing,
     )
+
+
+def _takes_public_steps(options: Options) -> bool:
+    """Return whether a learner that usually adds noise takes a public number of steps along sums over all records."""
+    descends = isinstance(options.learner_settings, PushSumSettings | GroupSgdSettings)
+    return descends and options.fidelity == "sound" and not options.algorithm.noiseless
 
 
 def read_declaration(settings: Mapping[str, Any]) -> Declaration:
     """Return the columns and labels that a run's settings, by dotted key, declare."""
     columns, labels = (tuple(settings.get(key, ())) for key in ("data.columns", "data.labels"))
     return Declaration(columns=columns, labels=labels)
+
+
+def _with_mean(options: Options) -> Options:
+    """Return the options of a run whose devices centre their records, or do not if its cycles are too few for that.
+
+    By default, the mean may take up to a quarter of the cycles.
+    """
+    first = _CYCLES_PER_SUM if options.algorithm.secure_sums == "always" else MEAN_CYCLES + 1
+    if not options.fits_steps and "learner.centre" not in options.settings and options.cycles < 4 * first:
+        return replace(options, settings={"learner.centre": "none", **options.settings})
+    return replace(options, first_cycles=first)
+
+
+def _gains_by_cell_mean(options: Options, config: AgentConfig) -> bool:
+    """Return whether a cell's members gain by centring their records, if no ranges are declared for the features.
+
+    Without ranges, a record is not centred by their midpoints, so the mean is longer. At ε = 1, it then gains 3 to 13
+    points on four tables; with ranges, it loses up to 2 (docs/explanation/secure-sums.md#learning).
+    """
+    learner = config.learner
+    return (
+        isinstance(learner, GroupSgdSettings)
+        and learner.centre is None
+        and config.data.bounds is None
+        and not options.is_noiseless
+        and (options.fits_steps or options.cycles >= 4 * _CYCLES_PER_SUM)
+        and find_obstacle(config) is None
+    )
 
 
 def _cycles_for_steps(options: Options, config: AgentConfig) -> int:
@@ -224,12 +294,19 @@ def _cycles_for_steps(options: Options, config: AgentConfig) -> int:
     return bisect_left(range(3 * steps + 2), steps, lo=options.cycles, key=lambda n: replace(options, cycles=n).steps)
 
 
-def _check_cell(options: Options, config: AgentConfig) -> None:
-    """Check that the fleet is large enough for a secure sum.
+def _check_cell(options: Options, config: AgentConfig, peers: list[list[int]]) -> None:
+    """Check that the fleet is large enough for a secure sum, and that all of its devices know each other.
 
     Raises:
-        UsageError: if the fleet is too small; the message states the number of devices that a sum needs.
+        UsageError: if a sum could not be opened; the message states the number of devices or the topology that it
+            needs.
     """
+    known = min(map(len, peers))
+    if config.cell is not None and known < options.agents - 1 and options.topology != NEWSCAST:
+        raise UsageError(
+            f"--topology {options.topology}: an agent knows {known} of the {options.agents - 1} other agents, but the "
+            "agents in a secure sum must all know each other: use --topology full"
+        )
     if config.cell is not None and options.agents < config.cell.least:
         alternative = f", or --set privacy.cell.min={options.agents}" if options.agents > 1 else ""
         raise UsageError(
@@ -238,21 +315,21 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
         )
 
 
-def _check_contributors(options: Options, config: AgentConfig) -> None:
-    """Check that no device would ignore contributions under the default mixing.
+def _mixing_for_all(options: Options, config: AgentConfig) -> dict[str, Any] | None:
+    """Return the settings with which no device ignores another's contributions; None if the defaults suffice.
 
-    Raises:
-        UsageError: if the fleet is too large for the default mixing; the message lists the alternatives.
+    A device stores 64 contributions by default. More fit on a workstation, up to the key's own limit and the memory
+    that a device's model may take; beyond these, devices average in pairs.
     """
-    if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
-        return
-    capacity = contributors(settings_of(config, PushSumSettings), build_kernel(config).size)
-    if options.agents > capacity + 1:
-        raise UsageError(
-            f"--agents {options.agents}: a device stores the contributions of {capacity} others (learner.contributors) "
-            "and ignores the rest: add --set learner.mixing=pairwise, with which one dishonest device can "
-            f"corrupt every model, or --set learner.contributors={options.agents - 1} (at most 1024)"
-        )
+    own_keys = ("learner.mixing", "learner.contributors")
+    if getattr(config.learner, "mixing", None) != "contributions" or any(key in options.settings for key in own_keys):
+        return None
+    size, others = build_kernel(config).size, options.agents - 1
+    if others <= contributors(config, size):
+        return None
+    if others <= min(MAX_CONTRIBUTORS, max_contributors(config, size)):
+        return {"learner.contributors": others}
+    return {"learner.mixing": "pairwise"}
 
 
 def _with_window_unit(options: Options) -> Options:

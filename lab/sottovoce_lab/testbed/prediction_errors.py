@@ -10,6 +10,7 @@ from sottovoce.kernels.least_squares import LeastSquares
 
 from sottovoce_lab.testbed.measure import CURVE_MODELS, CURVE_RECORDS, PredictionErrors
 
+_OWN_MODELS = 24  # number of devices whose own models are measured
 _CHUNK = 2**20  # maximum number of predictions computed at a time
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,9 @@ class PredictionMeter:
         self._test = test.features
         self._target = target
         self._exact = least_squares(training, self._linear.size)[np.newaxis]
+        with_records = [records for records in training if len(records)]
+        sample = with_records[:: max(1, len(with_records) // _OWN_MODELS)][:_OWN_MODELS]
+        self._own = [least_squares([records], self._linear.size) for records in sample]
         self._random = np.random.default_rng(seed)
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
@@ -65,6 +69,7 @@ class PredictionMeter:
             rmse_mean=float(rmse.mean()),
             rmse_max=float(rmse.max()),
             mae_least_squares=float(self._errors(self._linear, self._exact, rows)[0][0]),
+            mae_own_data=float(self._errors(self._linear, np.stack(self._own), rows)[0].mean()) if self._own else None,
             mae_persistence=self._baseline("persistence", rows),
             mae_same_time_yesterday=self._baseline("same_time_yesterday", rows),
             unit=None if self._target is None else self._target.unit,

@@ -15,8 +15,7 @@ from sottovoce.algorithms.family import required_budget
 from sottovoce.cli.outcome import run_to_exit_code
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError, ExitCode
-from sottovoce.node import agent_runner
-from sottovoce.node.assemble import Variant, assemble
+from sottovoce.node.assemble import Variant, assemble, run_agent
 from sottovoce.node.runtime import Agent
 from sottovoce.ops import log_to_stderr
 
@@ -68,7 +67,7 @@ async def _run(agent: Agent, reach: Reachability) -> ExitCode:
 
     loop.add_reader(sys.stdin, read_input)
     try:
-        return await agent_runner.run(agent)
+        return await run_agent(agent)
     finally:
         loop.remove_reader(sys.stdin)
 

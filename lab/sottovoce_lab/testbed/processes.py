@@ -16,7 +16,8 @@ from sottovoce.privacy.api import PrivacyStatement, Status
 from sottovoce.privacy.vault import Spending
 
 from sottovoce_lab.simulator.fault_schedule import FaultSchedule
-from sottovoce_lab.testbed.end_warnings import left_behind_warnings, unfinished_warnings
+from sottovoce_lab.testbed.better_choice import better_choices
+from sottovoce_lab.testbed.end_warnings import late_round_warnings, left_behind_warnings, unfinished_warnings
 from sottovoce_lab.testbed.fleet import Member, ProcessFleet
 from sottovoce_lab.testbed.mean_errors import create_meter
 from sottovoce_lab.testbed.plan import Plan
@@ -84,6 +85,8 @@ class _Run:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.description}")
             self._watcher.note(self._fleet.start_message)
+            for choice in better_choices(self._plan):
+                self._watcher.note(choice)
             if isolated_count := len(self._plan.isolated_agents):
                 self._watcher.note(
                     f"{isolated_count} agents have no peers, so this run sets ledger.alone = true for them"
@@ -98,6 +101,8 @@ class _Run:
             models = self._final_models()
             final = self._meter.measure_all(list(models.values()))
             self._warnings += left_behind_warnings(self._meter, models, final)
+            statuses = [member.last_status for member in self._fleet.members]
+            self._warnings += late_round_warnings(statuses)
             if self._interrupted is None:
                 for member in self._fleet.running_members():
                     self._warnings += unfinished_warnings(member.last_status, member.name)

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from sottovoce.privacy.api import PrivacyStatement
 
-from sottovoce_lab.testbed.baselines import Baselines
-from sottovoce_lab.testbed.measure import Quality
+from sottovoce_lab.testbed.baselines import Baselines, prediction_warnings
+from sottovoce_lab.testbed.measure import PredictionErrors, Quality
 
 SCHEMA = "sottovoce.report/1"
 
@@ -89,9 +89,18 @@ class Report:
             warnings = [
                 f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: results measured at that cycle"
             ]
+        noise = self._noise
+        if noise == "local" and self.agents and not any(agent.releases for agent in self.agents):
+            noise = "none"
+            warnings.append(
+                "no device released anything, so every model is without records: look for query-refused in the logs, "
+                "which names the quantity that the vault's terms lack"
+            )
+        if isinstance(self.final, PredictionErrors):
+            return warnings + prediction_warnings(self.final, noise)
         if baselines is None:
             return warnings
-        return warnings + baselines.warnings(self.final, self._noise)
+        return warnings + baselines.warnings(self.final, noise)
 
     def document(self) -> dict[str, Any]:
         """Return the report as a JSON document."""

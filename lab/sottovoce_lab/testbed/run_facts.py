@@ -5,19 +5,20 @@ from typing import Any
 
 import numpy as np
 import sottovoce
-from sottovoce.algorithms.family import prepare_records
 from sottovoce.config.effect import keys_without_effect as keys_without_effect
-from sottovoce.data import Records
-from sottovoce.data.notes import Note, data_notes, data_summary, few_test_records
+from sottovoce.data import Records, prepare_records
+from sottovoce.data.notes import Note, data_notes, data_summary
 
 from sottovoce_lab.simulator import describe_mixing
 from sottovoce_lab.testbed.baselines import Baselines, compute_baselines
+from sottovoce_lab.testbed.better_choice import better_choices
 from sottovoce_lab.testbed.gradient_bound import RUNS
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment
 
 SIMULATED = "simulated noise is seeded and protects no one; the printed ε is what real noise would cost"
 """Warning for every run that uses simulated noise instead of the devices' own."""
+_FEW_TEST_RECORDS = 30
 
 
 def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
@@ -38,6 +39,8 @@ def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
         "cycles": options.cycles,
         "records": data_summary(_training_records(plan), plan.classes, plan.labels, plan.columns),
         "steps": None if first_step is None else first_step.summary,
+        "lifted_quotas": list(options.lifted_quotas),
+        "better_choices": better_choices(plan),
         "wall_s": round(wall, 3),
         "version": sottovoce.__version__,
     }
@@ -61,7 +64,13 @@ def plan_notes(plan: Plan) -> list[Note]:
 
 def data_warnings(plan: Plan) -> list[str]:
     """Return warnings about the data that the agents hold, and about too few test records."""
-    notes = [*plan_notes(plan), *(few_test_records(len(plan.test)) if plan.options.algorithm.predicts else ())]
+    notes, count = plan_notes(plan), len(plan.test)
+    if plan.options.algorithm.predicts and count < _FEW_TEST_RECORDS:
+        uncertainty = 50 * 1.96 / count**0.5  # points of a 95 % interval at an accuracy of a half, where it is widest
+        problem = (
+            f"the number of test records is {count}, so an accuracy is uncertain by up to {uncertainty:.0f} points"
+        )
+        notes.append(Note(problem, f"use at least {_FEW_TEST_RECORDS}"))
     return [f"{problem}: {remedy}" for problem, remedy in notes]
 
 
@@ -80,6 +89,7 @@ def plan_warnings(plan: Plan) -> list[str]:
         uncharged_value_warnings,
         ineffective_key_warnings,
         dishonesty_warnings,
+        mixing_warnings,
         hint_warnings,
     )
     return [warning for check in checks for warning in check(plan)]
@@ -111,6 +121,16 @@ def hint_warnings(plan: Plan) -> list[str]:
     """Return a warning that recommends a better setting for a fleet of this size, if the learner has one."""
     hint = plan.config.learner.hint(sum(map(len, plan.raw)))
     return [] if hint is None else [hint]
+
+
+def mixing_warnings(plan: Plan) -> list[str]:
+    """Return a warning if the fleet is so large that its devices trust one another."""
+    if not plan.averages_in_pairs:
+        return []
+    return [
+        f"learner.mixing = pairwise, because {plan.options.agents} contributions do not fit into a device's memory: "
+        "one dishonest device can then corrupt every model"
+    ]
 
 
 def dishonesty_warnings(plan: Plan) -> list[str]:

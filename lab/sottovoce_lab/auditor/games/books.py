@@ -86,12 +86,15 @@ def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
 
 
 def _move_query(query: Query) -> Query:
-    """Return a query for the same slot, which has already been answered, but at a different point."""
-    return replace(query, point=query.point + 1.0)
+    """Return a query for the same slot, which has already been answered, but at a different point.
+
+    The point stays close, because a vault refuses the mean of centred records if it is longer than a record.
+    """
+    return replace(query, point=query.point + 2.0**-6)
 
 
 def _releases_are_equal(subject: Subject, records: Records) -> bool:
     """Return whether two devices with equal records release identical values."""
-    return bool(
-        np.array_equal(observe_new_device(subject, records).values, observe_new_device(subject, records).values)
-    )
+    first, second = (observe_new_device(subject, records) for _ in range(2))
+    sums_are_equal = first.record_sum.size > 0 and np.array_equal(first.record_sum, second.record_sum)
+    return sums_are_equal or np.array_equal(first.values, second.values)

@@ -8,19 +8,21 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.errors import PrivacyError
+from sottovoce.kernels.profile import Profile
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import CellQuery, Query, Refused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
 from sottovoce.privacy.secure_sum import steps
 from sottovoce.privacy.secure_sum.masks import centre_values, own_mask, pair_mask, unpack_values
+from sottovoce.privacy.secure_sum.neighbourhoods import neighbourhoods
 from sottovoce.privacy.secure_sum.share_tree import ShareTree, share_leaves
 from sottovoce.privacy.secure_sum.shares import Combiner, Shares, open_shares, seal_shares
 from sottovoce.privacy.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_from_offers
@@ -96,28 +98,43 @@ class OtherMembers:
         )
         sealed = self._ask(vault, steps.Join(roster.statements))
         assert isinstance(sealed, steps.Sealed)  # noqa: S101
+        graph, members = neighbourhoods(self.mechanism.cell, roster.digest, len(roster)), tuple(range(len(roster)))
+        holders = graph.holders(0)
         seeds = {
-            index: open_shares(shares, own_offer.share_key, roster.digest, 0, index, sealed.sealed[index]).seed
-            for index, (_, shares) in enumerate(self.keys, 1)
+            rank: open_shares(
+                self.keys[index - 1][1], own_offer.share_key, roster.digest, 0, index, sealed.sealed[rank]
+            ).seed
+            for rank, index in enumerate(holders)
+            if index
         }
-        opened_indices = tuple(sorted(seeds))[: self.mechanism.cell.opening_threshold(len(roster))]
+        opened_ranks = tuple(sorted(seeds))[: graph.threshold]
         empty_shares = Shares(bytes(33), bytes(33))
-        sealed_shares = [
-            seal_shares(shares, own_offer.share_key, roster.digest, index, 0, empty_shares)
-            for index, (_, shares) in enumerate(self.keys, 1)
-        ]
-        own_tree, tree = ShareTree(sealed.leaves), ShareTree(share_leaves([empty_shares] * len(roster)))
-        paths = (own_tree.path(0), *(tree.path(0) for _ in seeds))
-        roots = (own_tree.root, *(tree.root for _ in seeds))
-        ready = self._ask(vault, steps.Agree(tuple(range(len(roster))), (b"", *sealed_shares), paths, roots))
+        sealed_shares, paths, roots = {0: b""}, {0: b""}, {0: ShareTree(sealed.leaves, sealed.sealed).root}
+        for index, (_, shares) in enumerate(self.keys, 1):
+            bundle, rank = [b""] * graph.holder_count, graph.rank(index, 0)
+            if rank is not None:
+                bundle[rank] = seal_shares(shares, own_offer.share_key, roster.digest, index, 0, empty_shares)
+                sealed_shares[index] = bundle[rank]
+            tree = ShareTree(share_leaves([empty_shares] * graph.holder_count), bundle)
+            roots[index], paths[index] = tree.root, b"" if rank is None else tree.path(rank)
+        agree = steps.Agree(
+            members,
+            tuple(sealed_shares[holder] for holder in holders),
+            tuple(paths[holder] for holder in holders),
+            tuple(roots.values()),
+        )
+        ready = self._ask(vault, agree)
         assert isinstance(ready, Ready)  # noqa: S101
         readies = tuple(Statement(owner, body_bytes(ready)) for owner in roster.owners)
         masked = self._ask(vault, steps.Mask(readies))
         assert isinstance(masked, steps.Vector)  # noqa: S101
         size, h = self.mechanism.size, masked.statement.round
         width = len(masked.vector) // size
-        vector = unpack_values(masked.vector, width) - own_mask(Combiner(opened_indices).secret(seeds), h, size, width)
-        for index, (masks, _) in enumerate(self.keys, 1):
+        vector = unpack_values(masked.vector, width) - own_mask(Combiner(opened_ranks).secret(seeds), h, size, width)
+        for index in holders:
+            if not index:
+                continue
+            masks = self.keys[index - 1][0]
             vector = vector - pair_mask(masks, own_offer.mask_key, h, (0, index), size, width)
         return centre_values(vector, width)
 
@@ -194,7 +211,7 @@ class CellMeans(Means):
 
     @override
     def scalar_variant(self) -> "CellMeans":
-        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)))
+        return replace(self, terms=replace(self.terms, profile=replace(cast(Profile, self.terms.profile), width=1)))
 
     @property
     def _honest(self) -> int:

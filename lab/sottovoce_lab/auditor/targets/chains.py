@@ -11,8 +11,8 @@ from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.chains import ChainTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
+from sottovoce_papers.jin_2023.private.terms import ChainTerms
 
 from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians

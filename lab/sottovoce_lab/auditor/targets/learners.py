@@ -8,25 +8,27 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.contributions.public.state import Contributions
-from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
-from sottovoce.algorithms.golf.public.messages import GolfMessage
-from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
-from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
+from sottovoce.algorithms.contributions.public.shared_mean import CYCLES, SharedMean
+from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import Proposal
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import THRESHOLD_RATE, Schedule, Thresholds
 from sottovoce.errors import InternalError, PrivacyError
+from sottovoce.kernels.decentralised.centring import Coordinates
 from sottovoce.kernels.decentralised.clipping import BIT_SHARE
-from sottovoce.kernels.gossip_rules import LAMBDA, RULES
+from sottovoce.kernels.gossip_rules import LAMBDA, UPDATE_RULES
 from sottovoce.kernels.least_squares import ridge
 from sottovoce.kernels.linear import copies
 from sottovoce.learning.learners import Signed
 from sottovoce.privacy.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Vault
+from sottovoce_papers.hegedus_2017.golf.public.machine import Golf, GolfSchedule
+from sottovoce_papers.hegedus_2017.golf.public.messages import GolfMessage
+from sottovoce_papers.hegedus_2017.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
+from sottovoce_papers.hegedus_2017.gradient_walk.public.messages import GradientWalkMessage
 
 from sottovoce_lab.auditor.subject import AUDITED, Floats, ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, Frame, overhear
@@ -50,13 +52,35 @@ def create_push_sum_observer(terms: GradientTerms, size: int, thresholds: Thresh
     return _steps(terms, size, thresholds, _masses)
 
 
-def create_contributions_observer(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Observer:
+def create_contributions_observer(
+    terms: GradientTerms, size: int, thresholds: Thresholds | None, shared_mean: SharedMean | None
+) -> Observer:
     """Return an observer that inverts contributions.
 
     Each contribution adds all vault answers since the previous contribution. Here, it adds a single answer, because
-    that reveals the most.
+    that reveals the most. If the fleet centres its records, each contribution carries the device's sum of records, from
+    which the observer derives the mean as the device does.
     """
-    return _steps(terms, size, thresholds, _sums)
+    if shared_mean is None:
+        return _steps(terms, size, thresholds, lambda schedule, vault: _sums(_contributions(schedule, vault), schedule))
+    schedule = _schedule(terms, size, thresholds)
+
+    def observe(vault: Vault, count: int) -> ObservedRun:
+        # a peer cannot see how many records there are
+        contributions = _contributions(schedule, vault, shared_mean)
+        released = {one.record_sum.tobytes(): one.record_sum for one in contributions if one.record_sum is not None}
+        if not released:
+            raise PrivacyError("a device did not release its sum of records")
+        record_sum = next(iter(released.values()))
+        mean = shared_mean.derive(ContributionsState(contributions[0].numerator, record_sum=record_sum), AUDITED)
+        # Contributions are in the coordinates of the records, and the vault's gradients in those of centred records.
+        numerators = Coordinates(mean, shared_mean.bias).to_centred(_sums(contributions, schedule))
+        run = _invert(numerators, schedule)
+        points = np.hstack([run.points, np.tile(mean, (len(run.points), 1))])
+        total = record_sum.astype(np.float64) * (shared_mean.expected_records / _UNIT)
+        return ObservedRun(run.values, points, versions=len(released), record_sum=total)
+
+    return observe
 
 
 def create_pairwise_observer(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Observer:
@@ -70,21 +94,31 @@ def _steps(
     thresholds: Thresholds | None,
     recover_numerators: Callable[[Schedule, Vault], Floats],
 ) -> Observer:
-    steps = terms.releases
-    schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST_SHARE_BITS)
+    schedule = _schedule(terms, size, thresholds)
 
     def observe(vault: Vault, count: int) -> ObservedRun:
         # a peer cannot see how many records there are
-        values: list[Floats] = []
-        points: list[Floats] = []
-        for previous, numerator in pairwise(recover_numerators(schedule, vault)):
-            estimate = previous / _UNIT
-            threshold = [] if thresholds is None else [thresholds.threshold_at(len(points), steps, estimate)]
-            points.append(np.append(estimate[:size], threshold))
-            values.append(_release_of_step((previous - numerator) / _UNIT, points[-1], thresholds))
-        return ObservedRun(np.array(values), np.array(points))
+        return _invert(recover_numerators(schedule, vault), schedule)
 
     return observe
+
+
+def _schedule(terms: GradientTerms, size: int, thresholds: Thresholds | None) -> Schedule:
+    steps = terms.releases
+    return Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST_SHARE_BITS)
+
+
+def _invert(numerators: Floats, schedule: Schedule) -> ObservedRun:
+    """Return the releases that explain how the model changed in each step, and the points of their queries."""
+    values: list[Floats] = []
+    points: list[Floats] = []
+    thresholds = schedule.thresholds
+    for previous, numerator in pairwise(numerators):
+        estimate = previous / _UNIT
+        threshold = [] if thresholds is None else [thresholds.threshold_at(len(points), schedule.steps, estimate)]
+        points.append(np.append(estimate[: schedule.size], threshold))
+        values.append(_release_of_step((previous - numerator) / _UNIT, points[-1], thresholds))
+    return ObservedRun(np.array(values), np.array(points))
 
 
 def create_average_observer(size: int) -> Observer:
@@ -111,29 +145,36 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
     return np.array(numerators)
 
 
-def _sums(schedule: Schedule, vault: Vault) -> Floats:
-    """Return the device's model before each step and after the last one, float64[steps + 1, width].
-
-    The peers contribute nothing to this model.
-    """
+def _contributions(schedule: Schedule, vault: Vault, shared_mean: SharedMean | None = None) -> list[Contribution]:
+    """Return all contributions that the device sends, to peers that contribute nothing."""
     learner = Mixer(
         schedule,
         np.zeros(schedule.size),
         owner=AUDITED,
         provenance=UncheckedProvenance(),
         capacity=len(PEERS),
-        max_steps=schedule.steps,
+        max_steps=schedule.steps + (0 if shared_mean is None else 1),
         dishonest=0.0,
         stride=1,
+        shared_mean=shared_mean,
     )
-    numerators = [learner.estimate(learner.initial_state()) * _UNIT]
-    sums: dict[int, Floats] = {}
-    for frame in overhear(learner, vault, schedule.steps + 0.5):
+    sent: list[Contribution] = []
+    seconds = schedule.steps + (0.5 if shared_mean is None else CYCLES + 2.5)
+    for frame in overhear(learner, vault, seconds):
         if not isinstance(frame.message, Contributions):
             raise _unexpected_message(frame)
-        sums |= {
-            contribution.steps: numerators[0] - contribution.numerator for contribution in frame.message.contributions
-        }
+        sent.extend(frame.message.contributions)
+    return sent
+
+
+def _sums(contributions: list[Contribution], schedule: Schedule) -> Floats:
+    """Return the device's model before each step and after the last one, float64[steps + 1, width]."""
+    initial_threshold = () if schedule.thresholds is None else schedule.thresholds.start
+    numerators: list[Floats] = [_UNIT * np.append(np.zeros(schedule.size), initial_threshold)]
+    sums = {
+        contribution.steps - (0 if contribution.record_sum is None else 1): numerators[0] - contribution.numerator
+        for contribution in contributions
+    }
     for steps in range(1, schedule.steps + 1):
         numerators.append(sums.get(steps, numerators[-1]))  # a skipped step shows up as no change
     return np.array(numerators)
@@ -162,7 +203,7 @@ def _release_of_step(change: Floats, point: Floats, thresholds: Thresholds | Non
 
 def create_golf_observer(scheme: Scheme) -> Observer:
     """Return an observer that reads published records from the messages to both peers and counts their versions."""
-    rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
+    rule, fit = (UPDATE_RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
     schedule = GolfSchedule(scheme, 1.0, 4096, 4096, each=4096)
 
     def observe(vault: Vault, count: int) -> ObservedRun:

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import Records
+from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.means import MeanTerms
@@ -66,7 +67,8 @@ class Means:
 
     def scalar_variant(self) -> "Means":
         """Return a variant that releases single numbers; see Subject.scalar_variant."""
-        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), observer=None)
+        profile = replace(cast(Profile, self.terms.profile), width=1)
+        return replace(self, terms=replace(self.terms, profile=profile), observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""

@@ -37,7 +37,13 @@ class NormalisedSums(GaussianSums):
 
     def scalar_variant(self) -> "NormalisedSums":
         """Return a variant that releases single numbers, with the rule `decay`, because it adds no bit; see Subject."""
-        return replace(self, kernel=type(self.kernel)(1, 1), observer=None, rule="decay")
+        return replace(
+            self,
+            kernel=type(self.kernel)(1, 1),
+            terms=replace(self.terms, records=None),
+            observer=None,
+            rule="decay",
+        )
 
     @override
     def vault(self, records: Records, ledger: Ledger) -> Vault:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.golf.public.machine import NAME
 from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.privacy.api import Query
@@ -18,6 +17,7 @@ from sottovoce.privacy.perturbation import LabelledPrivUnit, Laplace, LaplaceCop
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.records import RecordTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
+from sottovoce_papers.hegedus_2017.golf.public.machine import NAME
 
 from sottovoce_lab.auditor.laws import LabelAndSphereLaw, Law, MaxNormLaw, SphereLaw
 from sottovoce_lab.auditor.subject import ObservedRun, Observer

@@ -7,18 +7,13 @@ gradient changes the model between rounds. The device's answer to a neighbour is
 from dataclasses import replace
 
 import numpy as np
-from sottovoce.algorithms.rounds.public import (
-    Algorithm,
-    DpCga,
-    Pdsl,
-    RoundMessage,
-    Rounds,
-    RoundsSchedule,
-)
+from sottovoce.algorithms.rounds.public import RoundAlgorithm, RoundMessage, Rounds, RoundsSchedule
 from sottovoce.errors import InternalError
 from sottovoce.learning.learners import Message
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Vault
+from sottovoce_papers.pdsl_2025.public.dp_cga import DpCga
+from sottovoce_papers.pdsl_2025.public.pdsl import Pdsl
 
 from sottovoce_lab.auditor.subject import Floats, ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import Frame, overhear
@@ -26,7 +21,7 @@ from sottovoce_lab.auditor.wiretap import Frame, overhear
 _RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
 
 
-def create_rounds_observer(terms: GradientTerms, size: int, algorithm: Algorithm) -> Observer:
+def create_rounds_observer(terms: GradientTerms, size: int, algorithm: RoundAlgorithm) -> Observer:
     """Return an observer that inverts a learner in rounds.
 
     Messages contain float32 values, so a release is known to within a millionth of its noise.

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-from sottovoce.algorithms.shared_model.public.machine import SharedModel
-from sottovoce.algorithms.shared_model.public.messages import HeadAnnouncement, ModelRequest, SharedModelMessage
-from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.learning.learners import Message
 from sottovoce.privacy.vault import Vault
+from sottovoce_papers.jin_2023.public.machine import SharedModel
+from sottovoce_papers.jin_2023.public.messages import HeadAnnouncement, ModelRequest, SharedModelMessage
+from sottovoce_papers.jin_2023.public.state import SharedModelSchedule
 
 from sottovoce_lab.auditor.subject import ObservedRun, Observer
 from sottovoce_lab.auditor.wiretap import PEERS, overhear

@@ -10,17 +10,17 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.push_sum.parts import build_schedule as push_sum_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.rounds.public import Rounds
-from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.steps.public.descent import Thresholds
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.errors import InternalError
+from sottovoce.errors import InternalError, UsageError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
 from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
 from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.terms.records import RecordTerms
-from sottovoce.privacy.terms.walks import WalkTerms
+from sottovoce_papers.hegedus_2017.gradient_walk.private.terms import WalkTerms
+from sottovoce_papers.jin_2023.public.machine import SharedModel
 
 from sottovoce_lab.auditor.subject import Observer, Subject
 from sottovoce_lab.auditor.targets import learners, rounds, shared_model
@@ -33,6 +33,8 @@ from sottovoce_lab.auditor.targets.walks import VisitSums
 from sottovoce_lab.auditor.wiretap import PEERS
 
 _RECORDS = 256.0
+_OTHERS = "it audits the learners that it knows, and algorithms in rounds; check others with sottovoce.testing"
+"""What the audit supports, since a learner of another package may ask and send anything."""
 
 
 def shipped_learner(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
@@ -40,6 +42,7 @@ def shipped_learner(name: str, fidelity: str, epsilon: float, delta: float) -> S
 
     Raises:
         PrivacyError: if the budget does not cover the learner's releases.
+        UsageError: if the audit does not know how to play the learner.
     """
     config = _config(name, fidelity, epsilon, delta)
     family, budget = build_family(config), required_budget(config)
@@ -61,7 +64,9 @@ def shipped_learner(name: str, fidelity: str, epsilon: float, delta: float) -> S
             return VisitSums(terms.law, budget, observer, terms.features)
         case MeanTerms() as terms:
             return Means(terms, budget, learners.create_average_observer(terms.profile.width))
-    raise InternalError(f"the audit does not support the queries of learner `{name}`: this is a bug; please report it")
+    raise UsageError(
+        f"the audit cannot play the private half of learner {name} ({type(family.terms).__name__}): {_OTHERS}"
+    )
 
 
 def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
@@ -90,7 +95,7 @@ def _create_gradient_observer(
     learner, _ = family.learner("audited", learners.UncheckedProvenance(), ())
     match learner:
         case Mixer():
-            return learners.create_contributions_observer(terms, size, thresholds)
+            return learners.create_contributions_observer(terms, size, thresholds, learner.shared_mean)
         case Pairwise():
             return learners.create_pairwise_observer(terms, size, thresholds)
         case PushSum():
@@ -99,8 +104,9 @@ def _create_gradient_observer(
             return rounds.create_rounds_observer(terms, size, learner.algorithm)
         case SharedModel():
             return shared_model.create_shared_model_observer(learner.schedule, size)
-    raise InternalError(
-        f"the audit does not support the messages of learner `{config.learner.name}`: this is a bug; please report it"
+    raise UsageError(
+        f"the audit cannot read releases from the messages of learner {config.learner.name} "
+        f"({type(learner).__name__}): {_OTHERS}"
     )
 
 

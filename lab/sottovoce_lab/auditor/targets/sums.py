@@ -8,18 +8,19 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sottovoce.calculator.calibration import Neighbouring
 from sottovoce.data import Records, add_identities
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.privacy.accounting.calibration import Neighbouring
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 
-from sottovoce_lab.auditor.laws import GaussianLaw, claimed_mu
+from sottovoce_lab.auditor.laws import RECORD_SUM_SHARE, GaussianLaw, claimed_mu
 from sottovoce_lab.auditor.p_values import phi
 from sottovoce_lab.auditor.shapes import Gaussians, SampledGaussians
 from sottovoce_lab.auditor.subject import ObservedRun, Observer
+from sottovoce_lab.auditor.targets.record_sums import RecordSumLaw
 from sottovoce_lab.auditor.targets.vault_observer import ask_vault
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,9 @@ class GaussianSums:
 
     A canary's record is present in its first world and absent in its second. A device with many canaries plays many
     games at once, because noise in orthogonal directions is independent.
+
+    If the terms include a sum of records, a device releases that first, and its gradients are those of records that it
+    has centred by a public mean. The canaries have no bias, so centring only multiplies them by a constant.
 
     Attributes:
         terms: the vault's terms.
@@ -63,6 +67,8 @@ class GaussianSums:
         """The public parameters; see Subject.public_parameters."""
         terms = self.terms
         facts: dict[str, Any] = {"releases": self.slots, "sampling": terms.sampling, "clip": self.clip}
+        if terms.records is not None:
+            facts["record_sums"] = 1
         if terms.sampling != "full":
             facts |= {"batch": terms.batch, "of": terms.of}
         return facts
@@ -97,7 +103,7 @@ class GaussianSums:
     @property
     def canaries(self) -> int:
         """The number of canaries per device; see Subject.canaries."""
-        return self.kernel.features
+        return self.kernel.features - (0 if self.terms.records is None else 1)  # none is in the bias column
 
     @property
     def clip(self) -> float | None:
@@ -116,13 +122,17 @@ class GaussianSums:
 
     @property
     def sigma(self) -> float:
-        """σ per release: C √releases / μ (Balle & Wang 2018), or the accountant's value for random batches."""
+        """σ per release: C √releases / μ (Balle & Wang 2018), or the accountant's value for random batches.
+
+        If there is a sum of records, μ² is what it leaves of the budget's μ².
+        """
         epsilon, clip = self.budget.epsilon, self._length
         if epsilon is None:
             return clip
         if isinstance(shape := self.shape, SampledGaussians):
             return clip * shape.noise(epsilon, self.budget.delta)
-        return clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
+        share = 1.0 if self.terms.records is None else 1 - RECORD_SUM_SHARE
+        return clip * math.sqrt(self.terms.releases / share) / claimed_mu(self.budget)
 
     @property
     def grid(self) -> float | None:
@@ -139,7 +149,7 @@ class GaussianSums:
 
     def scalar_variant(self) -> "GaussianSums":
         """Return a subject that releases a single number, with gradients of 0; see Subject.scalar_variant."""
-        return replace(self, kernel=Softmax(1, 1), observer=None)
+        return replace(self, kernel=Softmax(1, 1), terms=replace(self.terms, records=None), observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""
@@ -152,13 +162,17 @@ class GaussianSums:
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return the paid queries and one beyond the budget; see Subject.queries."""
         *paid, excess = self._queries(self.slots + 1)
-        return paid, excess
+        if self.terms.records is None:
+            return paid, excess
+        mean = np.zeros(self.terms.records.columns - 1)
+        *paid, excess = (replace(query, point=np.append(query.point, mean)) for query in (*paid, excess))
+        return [Query(self.terms.learner, "mean", 0, np.empty(0)), *paid], excess
 
     def worlds(self) -> Mapping[str, Records]:
         """Return the data sets; see Subject.worlds."""
         # With two classes, the gradient of a record with length r has length r/√2.
         unit = (self.clip or CLIP) * math.sqrt(2) if self.kernel.classes > 1 else 1.0
-        return {
+        worlds = {
             "empty": self._records([]),
             "zero": self._records([0.0]),
             "at the clip": self._records([unit]),
@@ -168,13 +182,32 @@ class GaussianSums:
             "huge among zeros": self._records([_HUGE] + [0.0] * 199),
             "opposed": self._records([_HUGE, -_HUGE, -_HUGE]),
         }
+        if self.terms.records is None:
+            return worlds
+        worlds["alike, many"] = self._records([1.0] * 200)  # their mean is almost as long as a record
+        for records in worlds.values():
+            records.features[:, -1] = self.terms.records.bias
+        return worlds
 
     def p_values(self, records: Records, observed_run: ObservedRun) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        parts = [self._clipped_gradients(point, records) for point in observed_run.points]
+        points, centred = observed_run.points, records
+        if (law := self._record_sum_law) is not None:
+            points, mean = self._split(points)
+            centred = replace(records, features=law.centre(records.features, mean))
+        p_values = self._gradient_p_values(observed_run.values, points, centred)
+        return p_values if law is None else p_values | law.p_values(records.features, observed_run.record_sum)
+
+    def count_deviation(self, records: Records, observed_run: ObservedRun) -> float | None:
+        """Return the noise in the count of records, in units of σ; None if a device releases no count."""
+        law = self._record_sum_law
+        return None if law is None else law.count_deviation(records.features, observed_run.record_sum)
+
+    def _gradient_p_values(self, values: Floats, points: Floats, records: Records) -> dict[str, float]:
+        parts = [self._clipped_gradients(point, records) for point in points]
         if self.terms.sampling == "full" or not any(part.any() for part in parts):
-            return GaussianLaw(self.sigma).p_values(observed_run.values, np.stack([part.sum(axis=0) for part in parts]))
-        return self._batch_p_values(observed_run.values, parts)
+            return GaussianLaw(self.sigma).p_values(values, np.stack([part.sum(axis=0) for part in parts]))
+        return self._batch_p_values(values, parts)
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return the records for the given coins; see Subject.canary_records."""
@@ -183,8 +216,13 @@ class GaussianSums:
     def scores(self, observed_run: ObservedRun) -> Floats:
         """Return the canaries' scores. The auditor knows each record's block, but no batches; see Subject.scores."""
         total, canaries, variance = np.zeros(self.canaries), self._all_canaries(), self.sigma**2
+        points = observed_run.points
+        if (law := self._record_sum_law) is not None:
+            points, mean = self._split(points)
+            total += law.scores(canaries.features, observed_run.record_sum)
+            canaries = replace(canaries, features=law.centre(canaries.features, mean))
         blocks = self._block_of_each(observed_run.key)
-        for slot, (value, point) in enumerate(zip(observed_run.values, observed_run.points, strict=True)):
+        for slot, (value, point) in enumerate(zip(observed_run.values, points, strict=True)):
             rows = self._distinct_coordinates(self._clipped_gradients(point, canaries))
             ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / variance
             if self.rate < 1:
@@ -238,7 +276,17 @@ class GaussianSums:
 
     def _all_canaries(self) -> Records:
         m = self.canaries
-        return Records(_HUGE * np.eye(m), np.zeros(m, dtype=np.int64))
+        return Records(_HUGE * np.eye(m, self.kernel.features), np.zeros(m, dtype=np.int64))
+
+    @property
+    def _record_sum_law(self) -> RecordSumLaw | None:
+        records = self.terms.records
+        return None if records is None else RecordSumLaw(records.bias, self.budget)
+
+    def _split(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the points without the mean that each ends with, and the mean, float64[D]."""
+        columns = self.kernel.features - 1
+        return points[:, :-columns], points[0, -columns:]
 
     def _records(self, lengths: list[float]) -> Records:
         """Return records along the first feature."""

@@ -11,8 +11,8 @@ from sottovoce.errors import InternalError
 from sottovoce.kernels.linear import copies, targets
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.walks import WalkTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
+from sottovoce_papers.hegedus_2017.gradient_walk.private.terms import WalkTerms
 
 from sottovoce_lab.auditor.laws import MaxNormLaw
 from sottovoce_lab.auditor.subject import AUDITED, ObservedRun, Observer

@@ -31,6 +31,8 @@ class GradientWalk:
         epsilons: ε for each visit to a device, float64[visits, walks]; infinity for no noise.
         joint: whether the copies get joint noise.
         seed: seed for all randomness.
+        paired: whether all walks visit the devices in the same order, with the same noise in units of its scale. Each
+            walk then equals, bit for bit, a single walk with its ε and this seed.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class GradientWalk:
         *,
         joint: bool,
         seed: int,
+        paired: bool = False,
     ) -> None:
         self.weights = np.zeros((epsilons.shape[1], *records.shape[2:]))
         self.steps = np.zeros(epsilons.shape[1], dtype=np.int64)
@@ -48,6 +51,7 @@ class GradientWalk:
         self._slope = slope
         self._epsilons = epsilons
         self._joint = joint
+        self._draws = 1 if paired else epsilons.shape[1]
         self._order, self._noise = _streams(seed)
 
     @property
@@ -61,11 +65,11 @@ class GradientWalk:
         return len(self._epsilons) * self.devices
 
     def updates(self) -> Iterator[int]:
-        """Visit every device once per pass, in a new random order for each walk, and yield the update count."""
+        """Visit every device once per pass, in a new random order, and yield the update count."""
         count = 0
         for epsilons in self._epsilons:
-            orders = _orders(self._order, len(self.weights), self.devices)
-            block = max(1, _BLOCK_NUMBERS // self.weights.size)
+            orders = _orders(self._order, self._draws, self.devices)
+            block = max(1, _BLOCK_NUMBERS // self.weights[: self._draws].size)
             for start in range(0, self.devices, block):
                 visits = orders[start : start + block]
                 noise = self._laplace(2 / epsilons / _GRID, len(visits))
@@ -90,11 +94,11 @@ class GradientWalk:
         The density P[z] ∝ exp(-max|z_k|/s) in c dimensions is that of a uniform point in a cube whose half side is
         distributed as Γ(c + 1) · s. In one dimension, this is the Laplace distribution.
         """
-        walks, copies, features = self.weights.shape
+        _, copies, features = self.weights.shape
         joint_copies = copies if self._joint else 1
-        sides = self._noise.standard_gamma(joint_copies + 1, (count, walks, copies // joint_copies, features))
-        sides *= scale[:, np.newaxis, np.newaxis] * (1 if self._joint else copies)
-        return np.rint(sides * self._noise.uniform(-1, 1, (count, walks, copies, features)))
+        sides = self._noise.standard_gamma(joint_copies + 1, (count, self._draws, copies // joint_copies, features))
+        sides = sides * (scale[:, np.newaxis, np.newaxis] * (1 if self._joint else copies))
+        return np.rint(sides * self._noise.uniform(-1, 1, (count, self._draws, copies, features)))
 
 
 class SequentialDescent:

@@ -4,12 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from msgspec import Meta
-from sottovoce.algorithms.family import settings_of
-from sottovoce.algorithms.rounds.algorithm import rounds_algorithm
-from sottovoce.algorithms.rounds.public import Work
-from sottovoce.algorithms.rounds.public.work import Floats
-from sottovoce.algorithms.rounds.rules import Rule
-from sottovoce.algorithms.rounds.settings import RoundsSettings
+from sottovoce.plugin import Floats, RoundsSettings, Rule, Work, rounds_algorithm, settings_of
 
 
 class MomentumSgdSettings(RoundsSettings, frozen=True, tag="momentum-sgd"):

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from sottovoce.data import Table, uniform_bounds
-from sottovoce.data.spec import DataKind
-from sottovoce.data.stability import EXTREMES
+from sottovoce.plugin import EXTREMES, DataKind, Table, uniform_bounds
 
 
 def load(path: Path, options: Mapping[str, str]) -> Table:

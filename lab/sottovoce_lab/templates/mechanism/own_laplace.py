@@ -5,9 +5,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from sottovoce.privacy.perturbation import Moments, RecordMechanismPlugin
-from sottovoce.privacy.perturbation.plugin import Words
-from sottovoce.privacy.perturbation.scheme import Floats, Values, copy_count, from_tensor, label_signs, scaled, sums
+from sottovoce.plugin import (
+    Floats,
+    Moments,
+    RecordMechanismPlugin,
+    Values,
+    Words,
+    copy_count,
+    from_tensor,
+    label_signs,
+    scaled,
+    sums,
+)
 
 
 @dataclass(frozen=True)

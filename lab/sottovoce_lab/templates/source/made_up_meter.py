@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from sottovoce.data.feed import MeterSource
+from sottovoce.plugin import MeterSource
 
 
 async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:

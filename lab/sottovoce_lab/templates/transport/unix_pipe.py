@@ -5,9 +5,16 @@ import contextlib
 import ssl
 from pathlib import Path
 
-from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.net.transports.plugin import TransportContext, TransportPlugin
+from sottovoce.plugin import (
+    DeliveryFailed,
+    IdentityError,
+    Listener,
+    MessageRefused,
+    Peer,
+    Receive,
+    TransportContext,
+    TransportPlugin,
+)
 
 _LARGEST = 2**18
 

@@ -10,9 +10,8 @@ import tomlkit
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import ExitCode
-from sottovoce.node import agent_runner
-from sottovoce.node.assemble import Variant, assemble
-from sottovoce.node.join import join_from_bundle
+from sottovoce.node.assemble import Variant, assemble, run_agent
+from sottovoce.node.state_directory import Join
 from sottovoce.ops import log_to_stderr
 
 from sottovoce_lab.simulator import Faults
@@ -39,7 +38,7 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
     config = join_and_configure(place, address)
     log_to_stderr(config.agent.log_level, config.agent.log_format)
     _link_state(place)
-    return asyncio.run(agent_runner.run(assemble(config, build_variant(faults, place.index))))
+    return asyncio.run(run_agent(assemble(config, build_variant(faults, place.index))))
 
 
 def join_and_configure(place: Place, address: str) -> AgentConfig:
@@ -54,7 +53,7 @@ def join_and_configure(place: Place, address: str) -> AgentConfig:
         tables["transport"]["announce"] = f"{address}:{listen.rpartition(':')[2]}"
     if not place.state.exists():
         budget = required_budget(load(place.template))
-        join_from_bundle(place.bundle, place.state, lambda _: budget)
+        Join(place.state, lambda _: budget).with_bundle(place.bundle)
     place.config.write_text(tomlkit.dumps(tables))
     return load(place.config)
 

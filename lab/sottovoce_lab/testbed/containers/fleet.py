@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sottovoce.errors import NetworkError
 from sottovoce.fleet import load
-from sottovoce.node.assemble import IDENTITY
+from sottovoce.fleet.identity import IDENTITY
 from sottovoce.node.control import ask
 from sottovoce.privacy.vault import Ledger, Spending
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import tomlkit
-from sottovoce.fleet import create_fleet
-from sottovoce.fleet.ca import new_bundle
-from sottovoce.fleet.invitation import Seeds, write_bundle
-from sottovoce.net.transports.mosquitto import write_broker
+from sottovoce.fleet.invitation import Seeds
+from sottovoce_operator.fleet import create_fleet
+from sottovoce_operator.fleet.bundles import new_bundle, write_bundle
+from sottovoce_operator.fleet.mosquitto import write_broker
 
 from sottovoce_lab.testbed.agent_files import save_records, to_tables
 from sottovoce_lab.testbed.containers.places import Place, complete_place_count, mark_ready, places

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sottovoce.data import load
+from sottovoce.plugin import load
 from sottovoce.testing import check_data_kind
 from two_rings import write
 
