@@ -1,13 +1,13 @@
-"""`make audit`: every learner as it ships against the auditor, into the table of docs/explanation/audit.md."""
+"""`make audit`: every learner as it ships against the auditor, into docs/results/measured/audit.csv."""
 
+import csv
 import sys
 from pathlib import Path
 
 from sottovoce_lab.auditor import LEARNERS, Audit, audit
 
-PAGE = Path(__file__).parents[2] / "docs/explanation/audit.md"
-BEGIN, END = "<!-- made by: make audit -->\n", "<!-- end -->\n"
-HEAD = "| learner | played | claim, ε | ε ≥ | share of the claim | verdict |\n| --- | --- | --- | --- | --- | --- |\n"
+TABLE = Path(__file__).parents[2] / "docs/results/measured/audit.csv"
+HEAD = ("learner", "played", "claim, ε", "ε ≥", "share of the claim", "verdict")
 
 
 def main() -> int:
@@ -16,20 +16,19 @@ def main() -> int:
     for name, fidelity in LEARNERS:
         outcome = audit("learner", name, fidelity=fidelity, progress=lambda line: None)
         rows.append(_row(outcome))
-        print(rows[-1], end="", file=sys.stderr, flush=True)
+        print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
         if outcome.refuted or (
             outcome.statement.epsilon and outcome.epsilon_lower_bound < 0.7 * outcome.statement.epsilon
         ):
             wrong.append(f"{name} ({fidelity})")
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + HEAD + "".join(rows) + END + after)
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEAD, *rows])
     if wrong:
         print(f"refuted, or told apart too seldom: {', '.join(wrong)}", file=sys.stderr)
     return 1 if wrong else 0
 
 
-def _row(outcome: Audit) -> str:
+def _row(outcome: Audit) -> tuple[str, ...]:
     stated, found = outcome.statement.epsilon, outcome.epsilon_lower_bound
     name = outcome.name if outcome.fidelity == "sound" else f"{outcome.name}, {outcome.fidelity}"
     played = ", ".join(
@@ -37,7 +36,7 @@ def _row(outcome: Audit) -> str:
         for key, value in outcome.public_parameters.items()
     )
     claim, share = ("none", "") if stated is None else (f"{stated:g}", f"{100 * found / stated:.0f} %")
-    return f"| `{name}` | {played} | {claim} | {found:.2f} | {share} | {outcome.verdict} |\n"
+    return name, played, claim, f"{found:.2f}", share, outcome.verdict
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`make cells`: bugs put into the code of secure sums, and which attack finds each; then rounds under faults."""
+"""`make cells`: bugs put into the code of secure sums, and which attack finds each; then rounds and faults that end."""
 
 import sys
 
@@ -8,10 +8,14 @@ from rich.table import Table
 
 from tests.cells.attacks import ATTACKS, LIES
 from tests.cells.bugs import BUGS
+from tests.cells.lies import play_seeds
+from tests.cells.liveness import play_fleets
 from tests.cells.margins import measure_margins
 from tests.cells.rounds import play
 
 _TRIALS = 4096
+_LIVENESS_SEEDS = 200
+_LIAR_SEEDS = 2_000
 
 
 def run_attack(name: str) -> str | None:
@@ -43,7 +47,8 @@ def main() -> int:
         table.add_row(name, "\n".join(finder_names), "\n".join(gains))
     Console(width=160).print(table)
     print(f"{len(BUGS)} bugs, {len(ATTACKS)} attacks", file=sys.stderr)
-    failed = failed or not _check_noise_margins()
+    failed = failed or not _check_noise_margins() or not play_fleets(range(_LIVENESS_SEEDS))
+    failed = failed or not play_seeds(range(_LIAR_SEEDS))
     return 1 if failed or not _play_rounds(int(sys.argv[1])) else 0
 
 

@@ -15,8 +15,11 @@ from unittest.mock import patch
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sottovoce.errors import LedgerError, MessageRefused
+from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum import steps
 from sottovoce.privacy.secure_sum.masks import centre_values, pair_mask, unpack_values
+from sottovoce.privacy.secure_sum.neighbourhoods import NeighbourhoodSize, neighbourhoods
+from sottovoce.privacy.secure_sum.opening import Secrets, compute_total, recover_secrets
 from sottovoce.privacy.secure_sum.share_tree import ShareTree
 from sottovoce.privacy.secure_sum.shares import Combiner
 from sottovoce.privacy.secure_sum.statements import (
@@ -28,11 +31,15 @@ from sottovoce.privacy.secure_sum.statements import (
     round_digest,
 )
 from sottovoce.privacy.vault import Ledger
+from sottovoce_lab.simulator.faults import Faults
 
 from tests.cells.enrolled import Enrolled
 from tests.cells.fleet import CELL, CLIP, NOWHERE, Parts, Party, Round, SaidNo, fleet, party, signed
-from tests.cells.liars import LIARS
-from tests.cells.lies import play_liar
+from tests.cells.liars import LIARS, NAMED_BY
+from tests.cells.lies import ROLES, play_liar
+from tests.cells.liveness import play_liveness
+from tests.cells.sparse import sparse_graphs
+from tests.cells.world import World
 
 Attack = Callable[[], str | None]
 ATTACKS: dict[str, Attack] = {}
@@ -62,6 +69,57 @@ def leaves_a_sum_inexact() -> str | None:
         if found.cheaters or not np.array_equal(found.total, sum(part.seen[0] for part in parts[gone:])):
             return f"{count} members, {gone} gone: another sum"
     return None
+
+
+@attack
+def leaves_a_sparse_sum_inexact() -> str | None:
+    """Sum honest members on a sparse graph, with and without absent ones."""
+    with sparse_graphs():
+        return leaves_a_sum_inexact()
+
+
+@attack
+def isolates_a_member() -> str | None:
+    """Name as survivors, as the leader, all members but one member's neighbours, and take off that member's masks."""
+    cell, victim = Cell(least=12, most=12, colluding=1, threshold=0.6), 4
+    with sparse_graphs(NeighbourhoodSize(4, 2)):
+        parties = fleet(12, length=CLIP, cell=cell)
+        part = Parts(parties[victim])
+        sum_round = Round.called(parties, cell=cell).join().mask()
+        graph = sum_round.graph
+        gone = graph.holders(victim)
+        survivors = [place for place in range(12) if place not in gone]
+        try:
+            stands = [sum_round.stand(place, survivors) for place in survivors]
+            revealed = {place: sum_round.reveal(place, stands) for place in survivors}
+        except SaidNo:
+            return None
+        secrets = recover_secrets(sum_round.roster, graph, sum_round.members, survivors, revealed)
+        alone = Secrets((secrets.seeds[survivors.index(victim)],), secrets.mask_keys)
+        vectors, members = {victim: sum_round.vectors[victim]}, sorted((victim, *gone))
+        total = compute_total(sum_round.roster, graph, sum_round.h, members, vectors, alone, sum_round.size)
+    return "one member's part" if np.array_equal(total, part.seen[0]) else "shares that isolate a member"
+
+
+@attack
+def leaves_out_too_many_neighbours() -> str | None:
+    """Begin a round, as the leader, without one member's neighbours."""
+    cell = Cell(least=12, most=12, colluding=1, threshold=0.6)
+    with sparse_graphs(NeighbourhoodSize(4, 2)):
+        sum_round = Round.called(fleet(12, cell=cell), cell=cell).join()
+        for place in sum_round.graph.holders(4):
+            del sum_round.sealed[place]
+        return _attempt(lambda: sum_round.agree([4]), "a member agreed to a round without its neighbours")
+
+
+@attack
+def withholds_a_neighbour_s_shares() -> str | None:
+    """List a neighbour as a member of the round, as the leader, but pass on none of its shares."""
+    with sparse_graphs():
+        sum_round = Round.called(fleet(8)).join()
+        whole = sum_round.agree_for(0)
+        few = steps.Agree(whole.members, whole.sealed[1:], whole.paths[1:], whole.roots)
+        return _attempt(lambda: sum_round.parties[0].ask(few, Ready), "a member agreed without a neighbour's shares")
 
 
 @attack
@@ -159,7 +217,7 @@ def keeps_a_member_without_shares() -> str | None:
 def deals_other_shares_than_it_commits_to() -> str | None:
     """Commit to one set of shares and seal another, as a member: its part could never be opened."""
     sum_round = Round.called(fleet(8)).join()
-    sum_round.trees[7] = ShareTree([bytes([place]) * 32 for place in range(16)])
+    sum_round.trees[7] = ShareTree([bytes([place]) * 32 for place in range(16)], sum_round.sealed[7])
     return _attempt(lambda: sum_round.agree([0]), "ready, although a share does not fit its commitment")
 
 
@@ -223,7 +281,8 @@ def opens_two_sets() -> str | None:
     first = [sum_round.stand(place, range(8)) for place in range(8)]
     revealed = [sum_round.reveal(place, first[:6]) for place in range(6)]
     false_stands = [
-        signed(sum_round.roster.owners[place], SurvivorConfirmation(sum_round.h, tuple(range(7)))) for place in range(6)
+        signed(sum_round.roster.owners[place], SurvivorConfirmation(sum_round.h, tuple(range(7)), NOWHERE))
+        for place in range(6)
     ]
     try:
         more = [sum_round.reveal(place, false_stands) for place in range(6)]
@@ -274,7 +333,7 @@ def stands_of_another_round() -> str | None:
     sum_round = Round.called(fleet(8)).join().mask()
     sum_round.stand(0, range(8))
     others = [
-        signed(owner, SurvivorConfirmation(sha256(b"other").digest(), tuple(range(8))))
+        signed(owner, SurvivorConfirmation(sha256(b"other").digest(), tuple(range(8)), NOWHERE))
         for owner in sum_round.roster.owners
     ]
     return _attempt(lambda: sum_round.reveal(0, others[:6]), "stands of another round opened a sum")
@@ -314,7 +373,7 @@ def copies_a_key() -> str | None:
     victim = _body(offers[3])
     copied = Offer(0, NOWHERE, victim.mask_key, _body(offers[5]).share_key, _body(offers[5]).commitment)
     roster = roster_from_offers([*offers[:5], signed(parties[5].name, copied), *offers[6:]])
-    h = round_digest(roster.digest, range(8), [bytes(32)] * 8)
+    h = round_digest(neighbourhoods(CELL, roster.digest, 8), range(8), [bytes(32)] * 8)
     own = X25519PrivateKey.generate()
     with_one, with_other = (pair_mask(own, victim.mask_key, h, (4, other), 16, 4) for other in (3, 5))
     return "masks with two members are alike" if np.array_equal(with_one, with_other) else None
@@ -443,11 +502,36 @@ def calls_a_revoked_device() -> str | None:
     return None if not found else f"a roster with a device that is {', or '.join(found)} was joined"
 
 
+_APART = range(3)  # seeds of fleets that start apart
+
+
+@attack
+def starts_apart() -> str | None:
+    """Start groups apart, and partition and crash devices: a sum must open soon after the last fault."""
+    return next((gap for seed in _APART if isinstance(gap := play_liveness(seed), str)), None)
+
+
+@attack
+def wishes_alone() -> str | None:
+    """Wish for later attempts on every beat, while honest devices wait for others that start later."""
+    liar = "member-00"
+    faults = Faults(delay=0.4, delay_spread=0.4)
+    world = World(count=8, liars={liar: LIARS["WishesFarAhead"]}, faults=faults)
+    late = world.names[1:4]
+    world.start(late)
+    world.run(10)
+    world.restart(late)
+    world.run(60)
+    return None if len(world.informed_devices()) == 7 else f"{len(world.informed_devices())} of 7 know the sum"
+
+
 def _liar_attack(kind: str) -> Attack:
     """Make an attack of a kind of liar, which plays as the leader, as its deputy and as another member."""
 
     def play() -> str | None:
-        return next((gain for place in (0, 1, -1) if (gain := play_liar(kind, place, 8)) is not None), None)
+        return next(
+            (gain for place in NAMED_BY.get(kind, ROLES) if (gain := play_liar(kind, place, 8)) is not None), None
+        )
 
     return play
 

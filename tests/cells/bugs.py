@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.cell.public import gathering, knowledge
+from sottovoce.algorithms.cell.public import gathering, knowledge, machine
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
 from sottovoce.algorithms.cell.public.gathering import LeaderUpdate, StatementCollector
 from sottovoce.algorithms.cell.public.knowledge import Knowledge
+from sottovoce.algorithms.cell.public.messages import Shared
+from sottovoce.algorithms.cell.public.state import LeaderState
 from sottovoce.node.gossip.revocation_store import StoredRevocations
 from sottovoce.node.provenance import SignatureVerifier
 from sottovoce.privacy.cell import Cell
@@ -19,6 +21,7 @@ from sottovoce.privacy.ledger.budget import StoredRelease
 from sottovoce.privacy.mechanisms import cell_sum
 from sottovoce.privacy.mechanisms.cell_sum import CellMechanism
 from sottovoce.privacy.secure_sum import masks, opening, shares, steps
+from sottovoce.privacy.secure_sum.neighbourhoods import Neighbourhoods, neighbourhoods
 from sottovoce.privacy.secure_sum.opening import VerifiedOpening
 from sottovoce.privacy.secure_sum.statements import (
     Accusation,
@@ -70,7 +73,7 @@ def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
         assert self._secrets is not None
         return steps.Revealed(
             honest.seeds,
-            tuple(self._secrets.received_shares[one].mask_key_share(one, 0) for one in self._secrets.members),
+            tuple(self._secrets.received_shares[one].mask_key_share(one) for one in self._secrets.members),
         )
 
     patch.setattr(CellMember, "reveal", faulty_reveal)
@@ -197,6 +200,23 @@ def readies_not_verified(patch: pytest.MonkeyPatch) -> None:
         return len(roster), secrets.h
 
     patch.setattr(CellMember, "check_ready", faulty_check_ready)
+
+
+@found_by("isolates_a_member", "leaves_out_too_many_neighbours")
+def neighbours_not_required(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Neighbourhoods, "joins", lambda *_: True)
+
+
+@found_by("leaves_a_sparse_sum_inexact")
+def masks_with_members_that_are_no_neighbours(patch: pytest.MonkeyPatch) -> None:
+    mask = CellMember.mask
+
+    def faulty_mask(self: CellMember, part: NDArray[np.int64], width: int) -> steps.Vector:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Neighbourhoods, "present_holders", lambda *arguments: tuple(arguments[2]))
+            return mask(self, part, width)
+
+    patch.setattr(CellMember, "mask", faulty_mask)
 
 
 @found_by("finds_secrets_after_the_round")
@@ -465,16 +485,14 @@ def commitments_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("forges_results")
 def openings_not_verified(patch: pytest.MonkeyPatch) -> None:
-    def faulty_verify_opening(opening: Any, *_: Any) -> VerifiedOpening:
+    def faulty_verify_opening(opening: Any, cell: Any, *_: Any) -> VerifiedOpening:
         roster = roster_from_offers(opening.roster)
-        h = round_digest(roster.digest, opening.members, opening.roots)
-        return VerifiedOpening(opening, roster, h, decode_body(opening.stands[0], SurvivorConfirmation).survivors)
-
-    def faulty_verify_vectors(self: Knowledge, verified: Any, given: Any) -> Any:
-        return {verified.roster.owners.index(one.statement.owner): one for one in given}
+        graph = neighbourhoods(cell, roster.digest, len(roster))
+        h = round_digest(graph, opening.members, opening.roots)
+        return VerifiedOpening(opening, roster, graph, h)
 
     patch.setattr(knowledge, "verify_opening", faulty_verify_opening)
-    patch.setattr(Knowledge, "_verify_vectors", faulty_verify_vectors)
+    patch.setattr(knowledge, "check_confirmed", lambda *_: None)
 
 
 @found_by("forges_results")
@@ -488,7 +506,7 @@ def single_answers_believed(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("passes_on_other_vectors")
 def forwarded_vectors_not_verified(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(knowledge, "check_vector", lambda *_: None)
+    patch.setattr(knowledge, "check_confirmed", lambda *_: None)
 
 
 @found_by("reports_another_sum")
@@ -514,6 +532,31 @@ def lies_forgotten(patch: pytest.MonkeyPatch) -> None:
 @found_by("proposes_many_rounds", "names_two_sets")
 def leaders_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StatementCollector, "_compare_statements", staticmethod(lambda leading, *_: LeaderUpdate(leading)))
+
+
+@found_by("replaces_sealed_shares", "misdirects_shares", "exchanges_shares")
+def carriers_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gathering, "is_sealed_by_dealer", lambda *_: True)
+
+
+@found_by("sends_shares_it_did_not_sign")
+def dealers_believed(patch: pytest.MonkeyPatch) -> None:
+    def faulty_store_shares(
+        self: StatementCollector, leading: LeaderState, roster: Roster, position: int, shared: Shared
+    ) -> LeaderUpdate:
+        return LeaderUpdate(replace(leading, dealt={**leading.dealt, position: shared}))
+
+    patch.setattr(StatementCollector, "_store_shares", faulty_store_shares)
+
+
+@found_by("wishes_alone")
+def single_wishes_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine, "current_attempt", lambda wishes, _: max(wishes))
+
+
+@found_by("starts_apart")
+def wishes_of_others_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine, "current_attempt", lambda wishes, _: next(iter(wishes)))
 
 
 @found_by("accuses_everybody")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.data import Records
-from sottovoce.fleet import Fleet, Identity, Validity, enrol
+from sottovoce.fleet import Identity, Validity
 from sottovoce.kernels.profile import Profile
-from sottovoce.node.gossip.revocation_store import StoredRevocations, revoke, store_revocation_list
+from sottovoce.node.gossip.revocation_store import StoredRevocations, store_revocation_list
 from sottovoce.node.provenance import FleetProvenance, MemberVerifier
 from sottovoce.privacy.api import CellAnswer, CellQuery, Refused
 from sottovoce.privacy.cell import Cell
@@ -17,6 +17,8 @@ from sottovoce.privacy.secure_sum.statements import Offer, Statement, body_bytes
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Vault
+from sottovoce_operator.fleet import Fleet, enrol
+from sottovoce_operator.fleet.signing import revoke
 
 from tests.support.fleets import new_fleet
 

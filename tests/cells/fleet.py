@@ -14,6 +14,7 @@ from sottovoce.learning.learners.published_records import Signed
 from sottovoce.privacy.api import CellQuery, Refused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.secure_sum import steps
+from sottovoce.privacy.secure_sum.neighbourhoods import Neighbourhoods, neighbourhoods
 from sottovoce.privacy.secure_sum.opening import compute_total, recover_secrets
 from sottovoce.privacy.secure_sum.share_tree import ShareTree
 from sottovoce.privacy.secure_sum.statements import (
@@ -163,28 +164,30 @@ class Round:
     members: tuple[int, ...] = ()
     h: bytes = b""
     vectors: dict[int, bytes] = field(default_factory=dict)
+    cell: Cell = CELL
 
     @classmethod
-    def called(cls, parties: Sequence[Party], slot: int = 0) -> "Round":
+    def called(cls, parties: Sequence[Party], slot: int = 0, cell: Cell = CELL) -> "Round":
         """Begin a round: every party offers, and the roster lists them in their order."""
-        return cls(parties, roster_from_offers([one.offer(slot) for one in parties]))
+        return cls(parties, roster_from_offers([one.offer(slot) for one in parties]), cell=cell)
 
     def join(self, places: Sequence[int] | None = None) -> "Round":
         for place in range(len(self.parties)) if places is None else places:
             decoded = self.parties[place].ask(steps.Join(self.roster.statements), steps.Sealed)
-            self.sealed[place], self.trees[place] = decoded.sealed, ShareTree(decoded.leaves)
+            self.sealed[place], self.trees[place] = decoded.sealed, ShareTree(decoded.leaves, decoded.sealed)
         return self
 
     def agree_for(self, place: int, members: Sequence[int] | None = None) -> steps.Agree:
         """Return the leader's message to one member with the members of the round."""
         chosen = tuple(sorted(self.sealed)) if members is None else tuple(members)
-        paths = tuple(self.trees[one].path(place) for one in chosen)
+        ranks = {one: self.graph.holders(one).index(place) for one in self.graph.present_holders(place, chosen)}
+        paths = tuple(self.trees[one].path(rank) for one, rank in ranks.items())
         roots = tuple(self.trees[one].root for one in chosen)
-        return steps.Agree(chosen, tuple(self.sealed[one][place] for one in chosen), paths, roots)
+        return steps.Agree(chosen, tuple(self.sealed[one][rank] for one, rank in ranks.items()), paths, roots)
 
     def agree(self, places: Sequence[int] | None = None) -> "Round":
         self.members = tuple(sorted(self.sealed))
-        self.h = round_digest(self.roster.digest, self.members, [self.trees[one].root for one in self.members])
+        self.h = round_digest(self.graph, self.members, [self.trees[one].root for one in self.members])
         for place in self.members if places is None else places:
             ready = self.parties[place].ask(self.agree_for(place), Ready)
             assert ready == Ready(self.roster.digest, self.h)
@@ -206,7 +209,7 @@ class Round:
         return self
 
     def stand(self, place: int, survivors: Sequence[int]) -> Statement:
-        decoded = self.parties[place].ask(steps.Survive(tuple(survivors)), SurvivorConfirmation)
+        decoded = self.parties[place].ask(steps.Survive(tuple(survivors), NOWHERE), SurvivorConfirmation)
         return signed(self.roster.owners[place], decoded)
 
     def reveal(self, place: int, stands: Sequence[Statement]) -> steps.Revealed:
@@ -216,16 +219,22 @@ class Round:
         """Open the sum over the members whose vectors arrived, or over some of them."""
         chosen = sorted(self.vectors) if survivors is None else list(survivors)
         stands = [self.stand(place, chosen) for place in chosen]
-        needed = CELL.opening_threshold(len(self.roster)) if opens_at is None else opens_at
-        revealed = {place: self.reveal(place, stands[:needed]) for place in chosen[:needed]}
+        needed = self.cell.opening_threshold(len(self.roster)) if opens_at is None else opens_at
+        revealing = chosen[:needed] if self.graph.sparse is None else chosen
+        revealed = {place: self.reveal(place, stands[:needed]) for place in revealing}
         return self.open(chosen, revealed)
 
     def open(self, survivors: Sequence[int], revealed: Mapping[int, steps.Revealed]) -> Opened:
         vectors = {place: self.vectors[place] for place in survivors}
-        secrets = recover_secrets(self.roster, self.members, sorted(survivors), revealed)
+        secrets = recover_secrets(self.roster, self.graph, self.members, sorted(survivors), revealed)
         if secrets.cheaters:
             return Opened(np.zeros(self.size, dtype=np.int64), secrets.cheaters)
-        return Opened(compute_total(self.roster, self.h, self.members, vectors, secrets, self.size))
+        return Opened(compute_total(self.roster, self.graph, self.h, self.members, vectors, secrets, self.size))
+
+    @property
+    def graph(self) -> Neighbourhoods:
+        """The neighbourhoods of the roster."""
+        return neighbourhoods(self.cell, self.roster.digest, len(self.roster))
 
     @property
     def size(self) -> int:

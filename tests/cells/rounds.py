@@ -7,6 +7,7 @@ with a revoked device.
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +31,7 @@ from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.cells.fleet import CLIP, LEARNER, Pretended
 from tests.cells.liars import LIARS, DealsAnotherSeed, Liar, with_another_seed
+from tests.cells.sparse import sparse_graphs
 
 SIZE = 2
 _SECONDS = 90.0
@@ -154,8 +156,15 @@ class Outcome:
 
 
 def play(seed: int) -> Outcome:
-    """Play one fleet for some tens of beats. Raises AssertionError if a law is violated."""
-    rng = random.Random(seed)
+    """Play one fleet for some tens of beats, every second one with sparse graphs.
+
+    Raises AssertionError if a law is violated.
+    """
+    with sparse_graphs() if seed % 2 else nullcontext():
+        return _play(random.Random(seed), seed)
+
+
+def _play(rng: random.Random, seed: int) -> Outcome:
     count, colluding = rng.randint(4, 8), rng.choice((0, 1, 1))
     least, threshold = max(3, count - rng.choice((1, 2, 3))), rng.choice((0.6, 0.7, 0.8))
     cell = Cell(least, count + 1, colluding, threshold, rng.choice((0, 1, 2)))
@@ -218,7 +227,9 @@ def _device(
     provenance: Pretended,
     kind: type[Liar] | None,
 ) -> Device:
-    consumer = MeanConsumer(Profile(SIZE, CLIP), mechanism.step, mechanism.width)
+    consumer = MeanConsumer(
+        Profile(SIZE, CLIP), mechanism.step, mechanism.width, mechanism.largest_value, mechanism.share
+    )
     learner = (kind or Cells)(LEARNER, owner=name, consumer=consumer, period=1.0, cell=cell, provenance=provenance)
     others = [other for other in names if other != name and rng.random() < 0.95]
     rng.shuffle(others)

@@ -1,6 +1,6 @@
 """Fleet of devices in secure sums under a virtual clock, some of which may lie."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,9 @@ class World:
         self.terms = MeanTerms(LEARNER, Profile(self.size, CLIP), self.cell)
         budget = Budget(None, 1e-5, "device", "add-remove")
         self.mechanism = self.terms.cell_mechanism(budget)
-        self.values = {name: np.full(self.size, number / 32) for number, name in enumerate(self.names)}
+        self.values = {name: np.full(self.size, number % 20 / 32) for number, name in enumerate(self.names)}
         self.devices = [self._device(name, budget, seed) for name in self.names]
+        self._is_started = False
         self.simulation = Simulation(self.devices, faults=faults or Faults(), period=1.0, seed=seed)
 
     @property
@@ -61,10 +62,27 @@ class World:
         """Devices that do not lie."""
         return [device for device in self.devices if device.id not in self.liars]
 
+    def start(self, late: Collection[str] = ()) -> None:
+        """Start all devices but the late ones."""
+        self.simulation.start()
+        for name in late:
+            self.simulation.kill(name)
+        self._is_started = True
+
+    def restart(self, names: Collection[str]) -> None:
+        """Start these devices, unless they are running."""
+        for name in names:
+            if self.simulation.devices[name].core is None:
+                self.simulation.restart(name)
+
+    def separate(self, names: Collection[str]) -> None:
+        """Cut these devices off from the others, in place of any devices that were cut off before."""
+        self.simulation.cut_off = frozenset(names)
+
     def run(self, seconds: float) -> "World":
         """Run the simulation up to this time, starting it first if necessary."""
-        if self.simulation.now == 0:
-            self.simulation.start()
+        if not self._is_started:
+            self.start()
         self.simulation.run_until(seconds)
         return self
 
@@ -88,6 +106,12 @@ class World:
         """Return honest devices that have the mean of some set of members that can be opened."""
         return [device.id for device in self.honest if self._has_correct_mean(self.state(device.id))]
 
+    def sums(self) -> set[bytes]:
+        """Return the different sums that honest devices know."""
+        return {
+            numerator.tobytes() for device in self.honest if (numerator := self.state(device.id).numerator) is not None
+        }
+
     def largest_charge_count(self) -> int:
         """Return the largest number of charges that an honest device has paid."""
         return max(device.vault.spending().charges for device in self.honest)
@@ -102,6 +126,10 @@ class World:
             if any(liar in str(details.get(key, "")) for key in ("dishonest", "doubted")):
                 results.append(device.id)
         return results
+
+    def waits(self, name: str) -> str:
+        """Return what a device waits for, according to its status."""
+        return str(self.simulation.devices[name].learner.progress(self.state(name)).details["waits"])
 
     def wrongly_struck(self) -> set[str]:
         """Return honest devices that another honest device has struck."""
@@ -127,7 +155,13 @@ class World:
         learner = self.liars.get(name, Cells)(
             LEARNER,
             owner=name,
-            consumer=MeanConsumer(self.terms.profile, self.mechanism.step, self.mechanism.width),
+            consumer=MeanConsumer(
+                self.terms.profile,
+                self.mechanism.step,
+                self.mechanism.width,
+                self.mechanism.largest_value,
+                self.mechanism.share,
+            ),
             period=1.0,
             cell=self.cell,
             provenance=Pretended(),

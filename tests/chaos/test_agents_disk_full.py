@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.fleet import enrol
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.vault import Ledger
+from sottovoce_operator.fleet import enrol
 
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending

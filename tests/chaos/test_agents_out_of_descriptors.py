@@ -4,7 +4,7 @@ import resource
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.books import spending
 from tests.support.devices import new_device

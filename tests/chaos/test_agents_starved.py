@@ -4,20 +4,20 @@ If a library such as gRPC cannot continue without memory, the process ends. Its 
 restarts it.
 """
 
-import resource
+import signal
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import Fleet
 from sottovoce.node.control import ask
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import free_port, new_device
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess
-from tests.support.starvation import address_space, limited, processor_share
+from tests.support.starvation import processor_share, without_memory
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.process
@@ -59,23 +59,28 @@ def test_an_agent_without_memory_recovers_or_logs_why_it_ended(tmp_path: Path, t
     with AgentProcess(device) as agent:
         until(lambda: agent.ready().status()["steps_done"] >= 1, "the agent works")
         pid, began = agent.process.pid, time.monotonic()
-        with limited(pid, resource.RLIMIT_AS, address_space(pid) + extra):
+        with without_memory(pid, extra):
             while agent.process.poll() is None and time.monotonic() < began + SECONDS:
                 current_cycle(agent, readers)
                 scrape(metrics)
             if agent.process.poll() is None:
                 share = processor_share(pid, SECONDS)
                 assert share < 0.5, f"the agent uses {share:.2f} of a processor"
-        log = agent.log()
-        assert len(log.splitlines()) < LINES
-        cycle_reached = until(
-            lambda: agent.process.poll() is not None or current_cycle(agent, readers),
-            "the agent works again or has ended",
-        )
+        assert len(agent.log().splitlines()) < LINES
+        try:
+            cycle_reached = until(
+                lambda: agent.process.poll() is not None or current_cycle(agent, readers),
+                "the agent works again or has ended",
+            )
+        except AssertionError:
+            agent.process.send_signal(signal.SIGABRT)  # the log then shows where each thread waits
+            agent.wait_for_end()
+            print(agent.log())
+            raise
         if (code := agent.process.poll()) is None:
             until(lambda: current_cycle(agent, readers) > cycle_reached, "cycles continue")
             assert agent.end() == 0
         else:
-            print(log)
+            print(log := agent.log())
             assert code != 0
             assert "Fatal Python error" in log or "fault" in log

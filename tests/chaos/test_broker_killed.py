@@ -8,26 +8,18 @@ from getpass import getuser
 from pathlib import Path
 
 import pytest
-from sottovoce.net.transports.mosquitto import write_broker
+from sottovoce_operator.fleet.mosquitto import write_broker
 
 from tests.support.books import books, spending
 from tests.support.devices import free_port, new_device
 from tests.support.fleets import new_fleet
-from tests.support.mosquitto import MOSQUITTO, Broker
+from tests.support.mosquitto import MOSQUITTO, HardenedBroker
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 AGENTS = 4
 STEPS = 20
-
-
-class HardenedBroker(Broker):
-    """Broker configured as shipped, with mutual TLS and access control."""
-
-    def __init__(self, configuration: Path, port: int) -> None:
-        super().__init__(configuration.parent / "run")
-        self._file, self.port = configuration, port
 
 
 @pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import Fleet
-from sottovoce.node.assemble import LEDGER
+from sottovoce.node.local_vault import LEDGER
 from sottovoce.privacy.rpc import protocol
 from sottovoce.privacy.vault import Ledger
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import Device
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess
-from tests.support.starvation import address_space, limited, processor_share
+from tests.support.starvation import limited, processor_share, without_memory
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import TIMEOUT, until
 
@@ -102,9 +102,10 @@ def test_a_vault_without_memory_recovers_without_spinning(tmp_path: Path) -> Non
     device = make_separate_device(tmp_path)
     with VaultProcess(device).ready() as vault:
         pid = vault.process.pid
-        with limited(pid, resource.RLIMIT_AS, address_space(pid)), AgentProcess(device) as agent:
-            until(lambda: "fault-passes kind=memory" in vault.log(), "the log reports it")
-            share = processor_share(pid, SECONDS)
-            assert share < 0.5, f"the vault uses {share:.2f} of a processor"
-            resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        with ExitStack() as stack:
+            with without_memory(pid):
+                agent = stack.enter_context(AgentProcess(device))
+                until(lambda: "fault-passes kind=memory" in vault.log(), "the log reports it")
+                share = processor_share(pid, SECONDS)
+                assert share < 0.5, f"the vault uses {share:.2f} of a processor"
             check_recovery(vault, agent)

@@ -1,7 +1,7 @@
 """Devices restored from an image, in fleets of any size: whether they start, and how many charges they repeat.
 
 The detector and the witnesses are real; a dictionary stands in for the peers. The device sends to one peer per cycle.
-`python -m tests.deterministic.rollback` prints the table of docs/explanation/ledger.md.
+`python -m tests.deterministic.rollback` prints the figures of docs/explanation/ledger.md.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from sottovoce.errors import LedgerError
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.net.wire import SignedHead
 from sottovoce.node.gossip.ledger_head_store import is_consistent
-from sottovoce.node.gossip.rollback_detector import RollbackDetector
-from sottovoce.node.gossip.witness_registry import NOTIFIED_PER_CHARGE, WITNESSES, WitnessRegistry
+from sottovoce.node.gossip.witnesses import NOTIFIED_PER_CHARGE, WITNESSES, RollbackDetector, WitnessRegistry
 
 from tests.support.heads import Past
+from tests.support.hosts import StubHost
 
 CYCLES = 40
 """Number of cycles for which a device is observed after a start."""
@@ -58,8 +58,7 @@ class Device:
         self._links: list[Peer] = []
         self.head = self._current_head()
         self.detector = RollbackDetector(1, peers_optional=False, has_prior_charges=past.charges > 0)
-        self.keeping = WitnessRegistry(past, self.detector, self._tell, str)
-        self.keeping.attach(lambda: self._links, lambda node: False)
+        self.keeping = WitnessRegistry(StubHost(peers=lambda: self._links), past, self.detector, self._tell)
         self._permitted = False
 
     async def cycle(self) -> bool:

@@ -4,25 +4,21 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-from sottovoce.algorithms.rounds.public import (
-    Algorithm,
-    AnswerRotation,
-    DpCga,
-    DpDpsgd,
-    DpNetFleet,
-    GradientWeighting,
-    Muffliato,
-    Pdsl,
-    Rounds,
-    RoundsSchedule,
-)
+from sottovoce.algorithms.rounds.public import RoundAlgorithm, Rounds, RoundsSchedule
 from sottovoce.data import Records
-from sottovoce.kernels.decentralised.shapley import AccuracyGame
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_lab.simulator import Device
+from sottovoce_papers.pdsl_2025.public.cross import AnswerRotation
+from sottovoce_papers.pdsl_2025.public.dp_cga import DpCga
+from sottovoce_papers.pdsl_2025.public.dp_dpsgd import DpDpsgd
+from sottovoce_papers.pdsl_2025.public.dp_net_fleet import DpNetFleet
+from sottovoce_papers.pdsl_2025.public.muffliato import Muffliato
+from sottovoce_papers.pdsl_2025.public.pdsl import Pdsl
+from sottovoce_papers.pdsl_2025.public.weighing import GradientWeighting
+from sottovoce_papers.pdsl_2025.shapley import AccuracyGame
 
 from tests.deterministic.fleet import FailingStore
 
@@ -39,7 +35,7 @@ def draw_records(seed: int, count: int = RECORDS) -> Records:
     return Records(rng.normal(size=(count, 4)) + np.eye(3, 4)[labels], labels)
 
 
-def algorithm(name: str, *, answers: int = 9) -> Algorithm:
+def algorithm(name: str, *, answers: int = 9) -> RoundAlgorithm:
     """Make one of the five algorithms, with exact Shapley values on 40 public records."""
     public = draw_records(99, 40)
     match name:

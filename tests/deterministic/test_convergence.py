@@ -25,6 +25,7 @@ def _rms(estimates: NDArray[np.float64], mean: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.mean((estimates - mean) ** 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", ["exponential", "full"])
 def test_fifty_devices_reach_the_exact_mean_despite_30_percent_loss(topology: str) -> None:
     devices = fleet(50, topology, seed=3, steps=0, spread=5.0)

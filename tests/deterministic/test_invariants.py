@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, Step
 from sottovoce.data import Records
 from sottovoce.errors import InternalError
@@ -17,10 +16,10 @@ from sottovoce.privacy.api import Answer, PrivacyStatement, Query
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise, Spending, Vault
-from sottovoce_lab.simulator import Device, Faults, Simulation
-from sottovoce_lab.simulator import simulation as engine
+from sottovoce_lab.simulator import Device, Faults, Simulation, simulation as engine
 from sottovoce_lab.simulator.invariants import LAWS, Invariants, SingleApplicationLaw
 from sottovoce_lab.simulator.mass import PushSumMassLaw
+from sottovoce_papers.hegedus_2017.golf.public.moments_machine import GolfMoments
 
 from tests.deterministic.fleet import KERNEL, LEARNER, Fleet, fleet
 

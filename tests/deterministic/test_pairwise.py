@@ -18,8 +18,7 @@ from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
-from sottovoce_lab.simulator import Device, Faults, Simulation, out_peers
-from sottovoce_lab.simulator import simulation as engine
+from sottovoce_lab.simulator import Device, Faults, Simulation, out_peers, simulation as engine
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.deterministic.fleet import KERNEL, LEARNER

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.family import prepare_records
-from sottovoce.data import Records, load
+from sottovoce.data import Records, load, prepare_records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import memory
@@ -103,7 +102,8 @@ _RELEASED = {"learner.prior": [8.0] * 64, "learner.harmonics": 5, "learner.clip"
 def test_the_error_of_a_mean_with_prior_and_harmonics_matches_theory(noise: str) -> None:
     """Compare with χ(11), within 45 % of its mean in 99.9 % of runs, after adding the clipping error."""
     cell = {} if noise == "local" else {"privacy.noise": "cell", "privacy.cell": {"min": 4, "max": 8, "colluding": 1}}
-    run_plan = make_plan("average", epsilon=30.0, cycles=60, settings={**_RELEASED, **cell})
+    topology = "exponential" if noise == "local" else "full"
+    run_plan = make_plan("average", epsilon=30.0, cycles=60, topology=topology, settings={**_RELEASED, **cell})
     report = memory.run(run_plan, Watcher()).document()
     final = report["final"]
     assert report["privacy"]["status"] == "proved"

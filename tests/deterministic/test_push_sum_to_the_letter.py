@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import prepare_records
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings
-from sottovoce.data import DataSet, Records
-from sottovoce.fleet import enrol
+from sottovoce.data import DataSet, Records, prepare_records
 from sottovoce.kernels import Kernel
 from sottovoce.learning.learners import Ask, Delivered, Message, PeersChanged, Received, Send, Timer
 from sottovoce.net.wire import decode, encode
@@ -25,6 +23,7 @@ from sottovoce.privacy.vault import Ledger, OperatingSystemNoise
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import RunSpec
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance
+from sottovoce_operator.fleet import enrol
 
 from tests.support.fleets import new_fleet
 from tests.support.grpc_nodes import Node, listening

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.shared_model.public.machine import SharedModel, round_to_float32
-from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.chains import ChainTerms
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce.privacy.vault.numbering import block_bounds, number_by_hash
 from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
+from sottovoce_papers.jin_2023.private.terms import ChainTerms
+from sottovoce_papers.jin_2023.public.machine import SharedModel, round_to_float32
+from sottovoce_papers.jin_2023.public.state import SharedModelSchedule, SharedModelState
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.shared_model.parts import build_schedule
 from sottovoce.kernels.softmax import Softmax
 from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import build_run_spec
+from sottovoce_papers.jin_2023.parts import build_schedule
 
 RUN = {"data": "digits", "agents": 5, "cycles": 60, "learner": "without-replacement", "epsilon": 4.0}
 

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule, GradientWalkState
-from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.data import Records
-from sottovoce.privacy.perturbation import visit_epsilons
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.walks import WalkTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
+from sottovoce_papers.hegedus_2017.gradient_walk.private.terms import WalkTerms
+from sottovoce_papers.hegedus_2017.gradient_walk.public.machine import (
+    GradientWalk,
+    GradientWalkSchedule,
+    GradientWalkState,
+)
+from sottovoce_papers.hegedus_2017.gradient_walk.public.messages import GradientWalkMessage
+from sottovoce_papers.hegedus_2017.gradient_walk.visits import visit_epsilons
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 
@@ -51,7 +55,7 @@ def _count_walks(devices: list[Device]) -> tuple[int, int, int]:
     for device in devices:
         saved = device.store.load()
         state: GradientWalkState = device.core.state if device.core else saved.state
-        visits += state.visits
+        visits += state.releases
         ages = [walk.age for walk in state.walks]
         if not state.begun and isinstance(device.learner, GradientWalk) and device.learner.schedule.begins:
             ages.append(0)  # the walk begins when the device starts

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import create_fleet, enrol
+from sottovoce_operator.fleet import create_fleet, enrol
 
 from tests.support.mailbox import Post, exchange, send_and_wait, use_mailboxes
 from tests.support.mangling import mangle

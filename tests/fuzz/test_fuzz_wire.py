@@ -11,7 +11,6 @@ import numpy as np
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import create_fleet, enrol
 from sottovoce.net.wire import (
     TASK_BYTES,
     Heads,
@@ -24,6 +23,7 @@ from sottovoce.net.wire import (
     seal,
     unseal,
 )
+from sottovoce_operator.fleet import create_fleet, enrol
 
 from tests.support.mangling import mangle
 from tests.support.messages import as_push_sum_share

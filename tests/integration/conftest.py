@@ -1,7 +1,7 @@
 """One fleet for all tests of real agents."""
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.fleets import new_fleet
 

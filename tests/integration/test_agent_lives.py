@@ -12,7 +12,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import Device, draw_records, free_port, new_device
 from tests.support.fleets import new_fleet

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.processes import running

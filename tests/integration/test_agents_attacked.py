@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
-from sottovoce.fleet import Fleet, enrol
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.attacker import WEIGHT_ONE, Attacker, Outcome, flip_bits, share
 from tests.support.devices import kernel, new_device

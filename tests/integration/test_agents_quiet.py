@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.processes import AgentProcess, running

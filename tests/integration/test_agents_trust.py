@@ -10,8 +10,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sottovoce.fleet import Fleet, Identity, enrol
+from sottovoce.fleet import Identity
 from sottovoce.net.transports.grpc import METHOD
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.attacker import Attacker, call_once
 from tests.support.command import run_here

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import Device, free_port, new_device
 from tests.support.processes import AgentProcess, running, sottovoce

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet
-from sottovoce.net.transports.mosquitto import write_broker
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.mosquitto import write_broker
 
 from tests.support.devices import new_device
 from tests.support.islands import SIZES, agents_on, check_merge_and_survival, two_islands

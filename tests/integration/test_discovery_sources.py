@@ -1,6 +1,7 @@
 """Multicast DNS among strangers: the sources themselves, on this machine's loopback interface."""
 
 import asyncio
+import os
 import random
 import socket
 import struct
@@ -14,7 +15,8 @@ from sottovoce_bootstrap.sources.mdns import SERVICE, MdnsSource
 
 LOOPBACK = ["127.0.0.1"]
 ONE, OTHER, THIRD = "a" * 32, "b" * 32, "c" * 32
-FLEET, ELSEWHERE = "0123456789abcdef", "fedcba9876543210"
+FLEET = f"{os.getpid():016x}"  # of this process alone, because multicast reaches all processes on the machine
+ELSEWHERE = "fedcba9876543210"
 GROUP = ("224.0.0.251", 5353)
 _PTR, _TXT, _SRV, _A = 12, 16, 33, 1
 

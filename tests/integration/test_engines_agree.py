@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.processes import document, sottovoce
+from tests.support.command import document
+from tests.support.processes import sottovoce
 
 pytestmark = pytest.mark.process
 

@@ -19,16 +19,16 @@ from typing import Any
 import msgspec
 import pytest
 from sottovoce.errors import IdentityError, NetworkError
-from sottovoce.fleet import Fleet, load, open_fleet
+from sottovoce.fleet import load
 from sottovoce.fleet.clock import is_synchronised
+from sottovoce.fleet.identity import IDENTITY
 from sottovoce.fleet.invitation import Token
 from sottovoce.fleet.new_device import DeviceKeys
-from sottovoce.node import enroller as enrolling
-from sottovoce.node.assemble import IDENTITY
-from sottovoce.node.enrolment import JoinRequest
-from sottovoce.node.join import join_with_token
+from sottovoce.net.enrolment import JoinRequest
+from sottovoce.node.state_directory import Join
 from sottovoce_bootstrap import Contact
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
+from sottovoce_operator.fleet import Fleet, enroller as enrolling, open_fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, free_port, new_device
@@ -219,7 +219,7 @@ def run_enroller(enroller: enrolling.Enroller) -> Iterator[None]:
 def try_to_join(token: Token, state: Path) -> str:
     """Join with a token; return the new node id, or the reason for a failure, or nothing while no enroller listens."""
     try:
-        return join_with_token(token, state, lambda _: BUDGET).node_id
+        return Join(state, lambda _: BUDGET).with_token(token).node_id
     except NetworkError:
         return ""
     except IdentityError as error:
@@ -282,7 +282,7 @@ def test_a_terminated_invitation_is_closed(authority: Path) -> None:
 def test_a_qr_code_contains_the_token_and_a_missing_package_is_named(
     authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sottovoce.cli import fleet_invite
+    from sottovoce_operator.cli import fleet_invite
 
     out = io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)

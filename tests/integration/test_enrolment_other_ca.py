@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.fleet import load
 from sottovoce.fleet.binding import BINDING_OID
 from sottovoce.fleet.certificates import common_name
-from sottovoce.node.assemble import IDENTITY
+from sottovoce.fleet.identity import IDENTITY
 
 from tests.support.attacker import Attacker
 from tests.support.command import run_here

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.fleet import Fleet, load
+from sottovoce.fleet import load
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.attacker import Attacker
 from tests.support.command import run_here

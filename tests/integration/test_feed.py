@@ -38,8 +38,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def replay(bystander: Bystander, begin: int, end: int) -> None:
-    """Publish readings from a display that counts 10 Wh each minute."""
-    for minute in range(begin, end + 1):
+    """Publish readings from a display that counts 10 Wh each minute, and one more that confirms the last."""
+    for minute in range(begin, end + 2):
         bystander.publish(GLOW, glow(minute, 4595.0 + 0.01 * minute))
 
 
@@ -81,9 +81,9 @@ def test_the_feed_waits_for_a_killed_broker_and_the_gap_is_missing(tmp_path: Pat
         feed.wait_for_log("ready broker=", times=2)
         with Bystander(own) as bystander:
             replay(bystander, 8, 10)
-            until(lambda: feed.window_count() == 7, "two more windows are stored")
+            until(lambda: feed.window_count() == 8, "the sixth window, which is confirmed now, and two more are stored")
         assert feed.end() == 0
-    assert read_windows(tmp_path / "windows.db").wh.tolist() == [[10] * 5 + [-1] * 3 + [10] * 2]
+    assert read_windows(tmp_path / "windows.db").wh.tolist() == [[10] * 6 + [-1] * 2 + [10] * 2]
 
 
 def test_the_feed_waits_for_a_broker_that_has_not_started(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_ctrl_c_ends_the_wait_for_the_broker(tmp_path: Path) -> None:
 def test_an_oversized_message_has_no_effect(broker: Broker, tmp_path: Path) -> None:
     with Bystander(broker) as bystander, FeedProcess(write_home_config(tmp_path, broker.url)) as feed:
         feed.wait_for_log("ready broker=")
-        replay(bystander, 0, 1)
+        replay(bystander, 0, 0)
         bystander.publish(GLOW, b"1" * (MAX_PAYLOAD_BYTES + 10_000))
         bystander.publish(GLOW, b"1" * (MAX_PAYLOAD_BYTES + 1))
         replay(bystander, 2, 3)
@@ -120,6 +120,7 @@ def test_replayed_half_hourly_readings_become_records(broker: Broker, tmp_path: 
         feed.wait_for_log("ready broker=")
         for half_hour in range(47 + 1):
             bystander.publish(GLOW, glow(30 * half_hour, round(4595.0 + 0.1 * half_hour, 3)))
+        bystander.publish(GLOW, glow(30 * 47 + 1, 4599.71))
         until(lambda: feed.window_count() == 47, "a day without its last half hour")
         assert feed.end() == 0
     assert read_windows(tmp_path / "windows.db").wh.tolist() == [[100] * 47]
@@ -206,6 +207,7 @@ class TestHomeAssistant:
                 reported = json.loads(bystander.last(state) or b"")
                 assert reported == {
                     "state": "learning",
+                    "resting_until": None,
                     "needs_a_person": "OFF",
                     "trouble": "none",
                     "peers": 3,
@@ -236,6 +238,28 @@ class TestHomeAssistant:
             until(lambda: late.last(found) and late.last(available), "both are retained")
             assert json.loads(late.last(found) or b"")["state_topic"] == state
             assert late.last(state) is None, "a state is not retained"
+
+    def test_the_forecast_needs_no_agent_and_is_retained_until_it_is_turned_off(
+        self, broker: Broker, tmp_path: Path
+    ) -> None:
+        now = int(time.time()) // 1800
+        store = WindowStore(tmp_path / "windows.db", 1800, 400)
+        store.write([Window("house", now - n, 100 + 10 * (n % 48)) for n in range(-1, 4 * 48)], {})
+        topic = f"sottovoce/home/{store.identifier}/forecast"
+        store.close()
+        meter = '[[feed.meters]]\nname = "house"\nformat = "dsmr-reader"\n'
+        config = write_home_config(tmp_path, broker.url, "", self.PANEL + "forecast = true\n" + meter)
+        config.write_text(config.read_text().replace("window = 60\n", ""))
+        with Bystander(broker) as bystander, FeedProcess(config) as feed:
+            until(lambda: bystander.last(topic), f"a forecast; it said:\n{feed.log()}")
+            assert feed.end() == 0
+        with Bystander(broker) as late:
+            until(lambda: late.last(topic), "it is retained")
+            assert len(json.loads(late.last(topic) or b"")["load_power_forecast"]) == 48
+        config.write_text(config.read_text().replace("forecast = true\n", ""))
+        with Bystander(broker) as bystander, FeedProcess(config) as feed:
+            feed.wait_for_log("waiting-for-agent")
+            until(lambda: bystander.last(topic) == b"", "the broker forgets it")
 
     def test_the_broker_reports_a_killed_feed(self, broker: Broker, tmp_path: Path) -> None:
         with (

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.fleet import open_fleet
-from sottovoce.fleet.ca import SPARE
 from sottovoce.fleet.signed_task import SignedTask
-from sottovoce.node.enroller import Enroller
-from sottovoce.node.rotation import rotate
+from sottovoce_operator.fleet import open_fleet
+from sottovoce_operator.fleet.ca import SPARE
+from sottovoce_operator.fleet.enroller import Enroller
+from sottovoce_operator.fleet.rotation import rotate
 
 from tests.integration.test_rotation import enrolling, received, takes
 from tests.support.command import run_here

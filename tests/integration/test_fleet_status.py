@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from sottovoce import __version__
-from sottovoce.fleet import open_fleet
+from sottovoce_operator.fleet import open_fleet
 
 from tests.integration.test_leaving import leave
 from tests.integration.test_peer_sampling_processes import UNHURRIED, has_found, sampled
-from tests.integration.test_revocation import authority as authority
-from tests.integration.test_revocation import install, revoke
+from tests.integration.test_revocation import authority as authority, install, revoke
+from tests.support.command import document
 from tests.support.devices import Device, new_device
-from tests.support.processes import document, running, sottovoce
+from tests.support.processes import running, sottovoce
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.process

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 import tomlkit
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import open_fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
 from sottovoce.privacy.accounting.gaussian import format_rounded_up, gaussian_epsilon, gaussian_mu
-from sottovoce.privacy.ledger.account import audit_account, build_account
 from sottovoce.privacy.ledger.ledger_file import connect
 from sottovoce.privacy.vault import Ledger
+from sottovoce.reports.account import audit_account, build_account
+from sottovoce_operator.fleet import open_fleet
 
+from tests.support.command import document
 from tests.support.devices import CLASSES, FEATURES, Device, new_device
 from tests.support.fleets import new_fleet
 from tests.support.graphs import graph
-from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import until
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY
-from sottovoce.fleet import Fleet
-from sottovoce.node.join import join
 from sottovoce.privacy.accounting.event_parser import parse_event
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_home.store import WindowStore
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.join import join
 
 from tests.support.devices import Device, free_port
 from tests.support.loads import draw_half_hours
@@ -61,7 +61,7 @@ class Home:
                 "transform": "none",
                 "windows": [FIRST, FIRST + 3650],
             },
-            learner={"model": "ridge", "mixing": "pairwise", "period": 0.1, "steps": STEPS, **learner},
+            learner={"model": "ridge", "period": 0.1, "steps": STEPS, **learner},
             privacy={"unit": "window"},
             feed={"store": str(self.windows)},
         )

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.fleet import Fleet
 from sottovoce.node.record_book import read
+from sottovoce_operator.fleet import Fleet
 
+from tests.support.command import document
 from tests.support.devices import Device, draw_records, new_device
 from tests.support.mass import measure_mass
-from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.process

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import Device, new_device
-from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.reports import check_report
 from tests.support.saved_states import messages_in_transit, read_agents
 from tests.support.waiting import until

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.fleet import open_fleet
+from sottovoce_operator.fleet import open_fleet
 
 from tests.integration.test_fleet_tasks import CLIPD2P, GOLF, LIFE, RELATION, at, authority, list_waits, propose
 from tests.support.devices import Device, new_device

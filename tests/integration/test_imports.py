@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import Fleet
 from sottovoce.node.control import ask
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import new_device
 from tests.support.waiting import TIMEOUT, until

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
-from sottovoce.fleet import Fleet
 from sottovoce.net.wire.v1.state_pb2 import PushSumState
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.books import books
 from tests.support.devices import Device, new_device
@@ -25,7 +25,7 @@ def weight_and_outbox(device: Device) -> tuple[int, int]:
     """Return a stopped device's weight, in units of 2^-40, and the shares in its outbox."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         (raw,) = connection.execute("SELECT state FROM learner").fetchone()
-        ((waiting,),) = connection.execute("SELECT COUNT(*) FROM outbox").fetchall()
+        ((waiting,),) = connection.execute("SELECT COUNT(*) FROM link WHERE unconfirmed").fetchall()
     return PushSumState.FromString(raw).weight, waiting
 
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sottovoce.fleet import Fleet
 from sottovoce.net.transports.grpc import METHOD
 from sottovoce.net.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.node.gossip.ledger_head_store import NAME as HEADS
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.attacker import Attacker
 from tests.support.books import spending
+from tests.support.command import document
 from tests.support.devices import Device, free_port, new_device
-from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import TIMEOUT, until
 
 pytestmark = pytest.mark.process

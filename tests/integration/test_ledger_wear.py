@@ -1,9 +1,10 @@
 """Ledger that has used its daily write allowance: the agent slows down, and reports it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.books import spending
 from tests.support.devices import new_device
@@ -28,10 +29,14 @@ def test_a_ledger_over_its_write_allowance_slows_down(fleet: Fleet, tmp_path: Pa
         status = agent.status()
         assert LIMIT / 4 <= status["ledger"]["written_bytes_today"] < LIMIT + MAX_A_RELEASE
         assert status["ledger"]["bytes_per_day"] == LIMIT
+        assert status["state"] == "resting"
+        assert datetime.fromisoformat(status["resting_until"]) > datetime.now(UTC)
         assert 2 < spending(device).charges < 400
         assert len(agent.lines("ledger-rests")) == 1
         charged = spending(device).charges
         assert agent.end() == 0
     with running(device) as (agent,):
-        until(lambda: spending(device).charges > charged, "the count restarts at zero")
+        until(lambda: agent.status()["state"] == "resting", "the count continues after a restart")
+        assert agent.status()["ledger"]["written_bytes_today"] >= LIMIT / 4
+        assert spending(device).charges <= charged + 2
         assert agent.end() == 0

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ExitCode
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
+from tests.support.command import document
 from tests.support.devices import Device, new_device
-from tests.support.processes import SOTTOVOCE, AgentProcess, document, running, sottovoce
+from tests.support.processes import SOTTOVOCE, AgentProcess, running, sottovoce
 from tests.support.waiting import TIMEOUT, until
 
 pytestmark = pytest.mark.process
@@ -153,4 +154,4 @@ def test_a_running_testbed_is_watched_and_its_report_becomes_a_page(tmp_path: Pa
     assert "0 of 2 up" in " ".join(final_view.stdout.split())
     assert sottovoce("report", report).returncode == 0
     final = json.loads(report.read_text())["final"]["accuracy_mean"]
-    assert f"accuracy {final:.4g}" in (tmp_path / "run.html").read_text()
+    assert f"accuracy {final:.3f}" in (tmp_path / "run.html").read_text()

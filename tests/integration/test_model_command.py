@@ -7,13 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.fleet import Fleet
+from numpy.typing import NDArray
+from sottovoce.cli.model_public import LoadedModel
 from sottovoce.kernels.onnx.session import onnxruntime
+from sottovoce.node.public_model import Description
+from sottovoce_lab.cli.model_export import public_model
+from sottovoce_lab.models.export import export_model
+from sottovoce_operator.fleet import Fleet
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import CLASSES, FEATURES, Device, accuracy, draw_records, new_device
-from tests.support.forward_models import cnn, run
-from tests.support.processes import document, running, sottovoce
+from tests.support.forward_models import cnn, forward_model, run, weights_of
+from tests.support.processes import running, sottovoce
 from tests.support.waiting import until
 
 DECLARATION = """
@@ -179,6 +184,53 @@ def test_another_program_s_model_becomes_a_graph_and_weights(tmp_path: Path) -> 
     }
     assert runtime.run(["predictions"], inputs)[0].tolist() == run(cnn(), x).argmax(axis=1).tolist()
     assert stored["conv1.weight"].shape == (4, 1, 3, 3)
+
+
+@pytest.mark.process  # tests the graph in a process of its own
+def test_a_frozen_body_is_built_shown_and_exported(tmp_path: Path) -> None:
+    source, out = tmp_path / "public.onnx", tmp_path / "tuned.onnx"
+    source.write_bytes(cnn().SerializeToString())
+    built = run_here("model", "build", source, "--start", "frozen", "--classes", 5, "--out", out, "--json")
+    assert built.code == 0, built.err
+    report = document(built.out)
+    assert (report["classes"], report["parameters"], report["start"]) == (5, 5 * 17, "frozen")
+    shown = document(run_here("model", "show", out, "--json").out)
+    assert (shown["as_declared"], shown["start"], shown["size"]) == (True, "frozen", 5 * 17)
+    assert [*shown["parameters"]] == ["dense1.weight", "dense1.bias"]
+    assert shown["frozen"] == ["conv1.weight", "conv1.bias", "norm1.weight", "norm1.bias", "block1.conv1.weight"]
+    x = np.random.default_rng(0).normal(size=(4, 1, 6, 6)).astype(np.float32)
+    head = np.random.default_rng(1).normal(size=5 * 17)
+    exported = export_model(public_model(_loaded(out, head)), (), None, {"ranges": "none", "features": 36})
+    session = onnxruntime().InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+    inputs = {"features": x.reshape(4, -1)}
+    training = onnxruntime().InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    rest = {"labels": np.zeros(4, dtype=np.int64), "mask": np.ones(4, dtype=bool), "clip": np.array(1.0)}
+    (expected,) = training.run(["predictions"], {**inputs, **rest, "parameters": head.astype(np.float32)})
+    assert session.run(["predictions"], inputs)[0].tolist() == expected.tolist()
+    again = run_here("model", "build", source, "--start", "weights", "--out", out, "--json")
+    assert (document(again.out)["start"], document(run_here("model", "show", out, "--json").out)["frozen"]) == (
+        "weights",
+        [],
+    )
+
+
+def _loaded(graph: Path, parameters: NDArray[np.float64]) -> LoadedModel:
+    description = Description(
+        learner="clipd2p", fidelity="sound", model=str(graph), hidden=0, features=36, columns=36, classes=5,
+        transform="none", ranges="none", bounds=None, privacy={},
+    )  # fmt: skip
+    return LoadedModel(description, parameters, 0, None)
+
+
+def test_weights_of_a_declaration_and_a_body_of_one_layer_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(DECLARATION)
+    completed = run_here("model", "build", tmp_path / "small.toml", "--start", "frozen")
+    assert (completed.code, "--start" in completed.err) == (2, True)
+    layer = forward_model("f = Flatten (x) y = Gemm (f, w)", weights_of({"w": (36, 3)}))
+    (tmp_path / "one.onnx").write_bytes(layer.SerializeToString())
+    completed = run_here("model", "build", tmp_path / "one.onnx", "--start", "frozen", "--out", tmp_path / "x.onnx")
+    assert (completed.code, "freeze" in completed.err) == (3, True)
+    assert not (tmp_path / "x.onnx").exists()
 
 
 def test_another_program_s_model_predicts_and_is_scored(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.family import build_kernel
 from sottovoce.config import load
-from sottovoce.fleet import Fleet
 from sottovoce.kernels.onnx.allowlist import graph_digest
+from sottovoce_operator.fleet import Fleet
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import CLASSES, FEATURES, Device, draw_records, new_device
 from tests.support.graphs import graph
 from tests.support.loads import meters_file
-from tests.support.processes import AGREED, document, running, sottovoce
+from tests.support.processes import AGREED, running, sottovoce
 from tests.support.reports import check_report
 from tests.support.vaults import VaultProcess, separate_device, vault_section
 from tests.support.waiting import until

@@ -10,8 +10,8 @@ import pytest
 from sottovoce.algorithms.pairwise.codec import to_bytes
 from sottovoce.algorithms.pairwise.public.state import Move, Proposal
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
-from sottovoce.fleet import Fleet, enrol
 from sottovoce.net.wire import decode, decode_receipt
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending

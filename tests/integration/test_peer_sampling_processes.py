@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import Device, free_port, new_device
 from tests.support.processes import AGREED, AgentProcess, running
@@ -123,6 +123,7 @@ def test_an_unreachable_seed_is_named_with_the_reason(fleet: Fleet, tmp_path: Pa
         assert (peer["id"], peer["address"]) == (absent.id, absent.address)
         assert peer["failures_in_a_row"] >= 1
         assert "nothing listens there" in peer["last_failure"]
+        until(lambda: agent.lines("exchange-failed", "cause=unreachable"), "it is logged, after a while")
         assert "nothing listens there" in agent.logged_line("exchange-failed", "cause=unreachable")
         with running(sampled(absent, [])) as (back,):
             until(lambda: has_found(agent, [absent]), "they know each other")

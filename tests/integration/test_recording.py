@@ -23,7 +23,6 @@ from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.config import load
 from sottovoce.data import Records
 from sottovoce.errors import ExitCode, MessageRefused
-from sottovoce.fleet import Fleet
 from sottovoce.learning.learners import Ask
 from sottovoce.net.transports import Listener, Peer, Receive, Transport
 from sottovoce.net.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
@@ -37,6 +36,7 @@ from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
 from sottovoce_lab.testbed.memory_store import MemoryStore
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.attacker import share
 from tests.support.devices import CLASSES, FEATURES, Device, draw_records, kernel, new_device
@@ -119,7 +119,12 @@ def device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Device:
     device = new_device(fleet, directory / "d")
     peers = [new_device(fleet, directory / f"peer-{i}") for i in range(PEERS)]
     schedule = {"steps": STEPS, "period": 0.06}
-    device.configure([peer.entry() for peer in peers], learner=schedule, ledger={"alone": True})
+    device.configure(
+        [peer.entry() for peer in peers],
+        agent={"bytes_per_day": 2**50},  # earlier tests in this process write files, too
+        learner=schedule,
+        ledger={"alone": True},
+    )
     ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
     records = Records(np.zeros((5, kernel().features)), np.zeros(5, dtype=np.int64))
     vault = build(records=records, kernel=kernel(), terms=TERMS, ledger=ledger, noise=OperatingSystemNoise())

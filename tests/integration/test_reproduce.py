@@ -37,7 +37,7 @@ def test_figure_2_is_reproduced(tmp_path: Path) -> None:
     result = json.loads((tmp_path / "hegedus-2017/figure-2.json").read_text())
     assert {cell["series"] for cell in result["cells"]} == {"golf", "svm"}
     assert all(cell["mean"] == 1 for cell in result["cells"] if cell["x"] == "inf")
-    assert {found["verdict"] for found in result["findings"]} == {"undecided"}
+    assert {found["verdict"] for found in result["findings"]} == {"open"}
     assert "standard SVM" in (tmp_path / "hegedus-2017.md").read_text()
     assert (tmp_path / "hegedus-2017/figure-2.svg").stat().st_size > 1000
     repeated = run_here("reproduce", "hegedus-2017/figure-2", "--quick", "--out", tmp_path)

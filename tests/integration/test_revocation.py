@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.fleet import Fleet, open_fleet
 from sottovoce.net.wire import encode_heads
 from sottovoce.net.wire.ledger_head import Heads
 from sottovoce.net.wire.revocation import REVOCATIONS, Revocations, encode_revocations
 from sottovoce.node.gossip.revocation_store import NAME
+from sottovoce_operator.fleet import Fleet, open_fleet
 
 from tests.support.attacker import Attacker
 from tests.support.command import run_here

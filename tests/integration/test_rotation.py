@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from sottovoce.fleet import Fleet, Validity
-from sottovoce.node.enroller import Enroller
+from sottovoce.fleet import Validity
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.enroller import Enroller
 
 from tests.support.command import run_here
 from tests.support.devices import Device, free_port, identity_files, new_device
@@ -80,7 +81,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def open_authority(directory: Path) -> Fleet:
-    from sottovoce.fleet import open_fleet
+    from sottovoce_operator.fleet import open_fleet
 
     return open_fleet(directory)
 

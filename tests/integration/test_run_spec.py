@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import draw_records, free_port
 from tests.support.mosquitto import MOSQUITTO
-from tests.support.processes import document, sottovoce
+from tests.support.processes import sottovoce
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import run_here
-from tests.support.processes import document
+from tests.support.command import document, run_here
 from tests.support.reports import check_report
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

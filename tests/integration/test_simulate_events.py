@@ -9,8 +9,7 @@ import pytest
 from sottovoce.data import load
 from sottovoce.kernels.softmax import Softmax
 
-from tests.support.command import run_here
-from tests.support.processes import document
+from tests.support.command import document, run_here
 from tests.support.reports import check_report
 
 FEW = ("agents=4", "cycles=5", "data=synthetic", "data.features=5", "data.records=400")

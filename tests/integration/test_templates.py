@@ -19,8 +19,8 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.process
 
-PACKAGES = ("algorithm", "dataset", "mechanism", "source", "transport")
-MAX_LINES = 80
+PACKAGES = ("algorithm", "dataset", "learner", "mechanism", "source", "transport")
+MAX_LINES = 120
 
 
 @pytest.fixture(scope="module")
@@ -66,23 +66,27 @@ def test_all_packages_are_listed_and_can_be_imported(packages: Path) -> None:
     assert "my-source" in run(packages / "site", SOTTOVOCE, "plugins").stdout
 
 
-def test_the_page_shows_the_learner_template(packages: Path) -> None:
+def test_the_pages_show_the_learner_templates(packages: Path) -> None:
     own = (packages / "my-algorithm" / "my_algorithm.py").read_text(encoding="utf-8")
     page = example().replace("momentum-sgd", "my-algorithm").replace("MomentumSgd", "MyAlgorithm")
     assert own == page.replace("momentum_sgd", "my_algorithm")
+    own = (packages / "my-learner" / "my_learner.py").read_text(encoding="utf-8")
+    page = example("own-learner").replace("class-sums", "my-learner").replace("ClassSums", "MyLearner")
+    assert own == page.replace("class_sums", "my_learner")
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ("--learner", "my-algorithm"),
+        ("--learner", "my-learner"),
         ("--data", "my-dataset:points.txt"),
         (
             *("--learner", "golf", "--data", "breast-cancer", "--epsilon", 8),
             *("--set", "learner.perturbation=my-mechanism", "--set", "privacy.allow_unproved=true"),
         ),
     ],
-    ids=["algorithm", "dataset", "mechanism"],
+    ids=["algorithm", "learner", "dataset", "mechanism"],
 )
 def test_it_runs_with_real_processes(packages: Path, words: tuple[object, ...]) -> None:
     words = tuple(str(word).replace("points.txt", str(packages / "points.txt")) for word in words)

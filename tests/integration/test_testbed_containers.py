@@ -32,9 +32,7 @@ sys.exit(run(Path(sys.argv[1]), sys.argv[3:], sys.argv[2], "127.0.0.1"))
 """
 
 
-def test_devices_that_claim_slots_learn_and_are_reported_like_a_testbed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_containers_learn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     features, labels = draw_records(300, 1)
     data = tmp_path / "records.npz"
     np.savez(data, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
@@ -65,7 +63,7 @@ def test_devices_that_claim_slots_learn_and_are_reported_like_a_testbed(
             faults = ["loss=0.3", "delay=20ms"] if number == 2 else []
             command = [sys.executable, "-c", _DEVICE, str(root), f"container-{number}", *faults]
             running.append(_start(command, tmp_path, f"tmp-{number}"))
-        page = until(lambda: _fetched(f"http://{metrics}/metrics"), "a device shows its metrics")
+        page = until(lambda: _fetched(f"http://{metrics}/metrics", running, tmp_path), "a device shows its metrics")
         report = results(request, root)
     finally:
         for process in reversed(running):
@@ -89,7 +87,10 @@ def test_devices_that_claim_slots_learn_and_are_reported_like_a_testbed(
     }
 
 
-def _fetched(url: str) -> str | None:
+def _fetched(url: str, running: list[subprocess.Popen[bytes]], directory: Path) -> str | None:
+    """Return a page, or None if nothing answers; fail with the logs if a process has ended."""
+    logs = "\n".join(path.read_text() for path in sorted(directory.glob("*.log")))
+    assert all(process.poll() is None for process in running), logs
     try:
         with urlopen(url, timeout=5) as answer:
             return str(answer.read().decode())

@@ -12,9 +12,9 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import draw_records
-from tests.support.processes import document, sottovoce
+from tests.support.processes import sottovoce
 from tests.support.reports import check_report
 
 pytestmark = pytest.mark.timeout(400)

@@ -9,9 +9,9 @@ import pytest
 from sottovoce.data.feed import Window
 from sottovoce_home.store import WindowStore
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.loads import draw_half_hours, meters_file
-from tests.support.processes import document, sottovoce
+from tests.support.processes import sottovoce
 from tests.support.reports import check_report
 
 SHORT = ("testbed", "--transport", "memory", "--cycles", "40", "--json")

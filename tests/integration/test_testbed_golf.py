@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import draw_records
-from tests.support.processes import document
 from tests.support.reports import check_report
 
 RECORDS = 240

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import draw_records
-from tests.support.processes import document
 from tests.support.reports import check_report
 
 SHORT = ("testbed", "--transport", "memory", "--cycles", "12", "--json")
@@ -122,6 +121,17 @@ def test_the_fleet_survives_and_reports_faults(tmp_path: Path) -> None:
     assert all(agent["epsilon_spent"] <= 2.0 for agent in report["agents"])
 
 
+@pytest.mark.parametrize("cycle", [1, 2])
+def test_devices_killed_before_their_fleet_has_its_mean_hold_up_no_other(tmp_path: Path, cycle: int) -> None:
+    fleet = ("--data", npz_file(tmp_path), "--topology", "full", "--cycles", 20)
+    centred = ("--set", "learner.centre=private", "--set", "learner.steps=3")
+    report = run_report(*fleet, *centred, "--fault", f"kill=0.25@cycle:{cycle}", agents=12)
+    alive = [agent for agent in report["agents"] if agent["alive"]]
+    assert len(alive) == 9
+    assert {agent["releases"] for agent in report["agents"] if not agent["alive"]} <= {0, 1}, "a sum of records at most"
+    assert {agent["releases"] for agent in alive} == {4}, "the sum of records, and all three steps"
+
+
 def test_all_agents_are_killed_and_restarted(tmp_path: Path) -> None:
     faults = ("--fault", "kill=1@cycle:3", "--fault", "restart=1@cycle:6")
     report = run_report("--data", npz_file(tmp_path), *faults)
@@ -204,3 +214,12 @@ def test_a_fleet_too_small_for_a_secure_sum_is_refused(agents: int, remedy: str)
     assert completed.code == 2
     assert "a secure sum needs at least privacy.cell.min = 8 devices" in completed.err
     assert remedy in completed.err
+
+
+@pytest.mark.parametrize("topology, known", [("ring", 2), ("star", 1), ("random-regular(3)", 3)])
+def test_a_secure_sum_among_agents_that_do_not_all_know_each_other_is_refused(topology: str, known: int) -> None:
+    completed = run_here(*SHORT, "--learner", "group-sgd", "--agents", 8, "--topology", topology)
+    assert completed.code == 2
+    assert f"--topology {topology}" in completed.err
+    assert f"knows {known} of the 7" in completed.err
+    assert "--topology full" in completed.err

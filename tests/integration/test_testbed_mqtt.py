@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.fleet import create_fleet
 from sottovoce_lab.testbed import broker
 from sottovoce_lab.testbed.broker import OwnBroker, create_broker
+from sottovoce_operator.fleet import create_fleet
 
+from tests.support.command import document
 from tests.support.devices import draw_records, free_port
 from tests.support.mosquitto import MOSQUITTO, Broker
-from tests.support.processes import document, processes_about, sottovoce
+from tests.support.processes import processes_about, sottovoce
 from tests.support.reports import check_report
 
 pytestmark = [

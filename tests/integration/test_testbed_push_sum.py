@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.command import document
 from tests.support.devices import draw_records
-from tests.support.processes import document, sottovoce
+from tests.support.processes import sottovoce
 from tests.support.reports import check_report
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.node.assemble import LEDGER
+from sottovoce.node.local_vault import LEDGER
 from sottovoce.privacy.vault import Ledger
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import draw_records
-from tests.support.processes import document, processes_about, sottovoce
+from tests.support.processes import processes_about, sottovoce
 from tests.support.reports import check_report
 
 NAMES = ("pdsl", "dp-cga", "dp-dpsgd", "muffliato", "dp-net-fleet")

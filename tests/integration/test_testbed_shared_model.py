@@ -8,13 +8,13 @@ import pytest
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records
-from sottovoce.node.assemble import LEDGER
+from sottovoce.node.local_vault import LEDGER
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import draw_records
-from tests.support.processes import document, processes_about, sottovoce
+from tests.support.processes import processes_about, sottovoce
 from tests.support.reports import check_report
 
 pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first

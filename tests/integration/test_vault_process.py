@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.fleet import Fleet
-from sottovoce.node.assemble import LEDGER
+from sottovoce.node.local_vault import LEDGER
 from sottovoce.privacy.vault import Ledger, Spending
+from sottovoce_operator.fleet import Fleet
 
+from tests.support.command import document
 from tests.support.devices import Device, accuracy
-from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce
+from tests.support.processes import AGREED, AgentProcess, running, sottovoce
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import TIMEOUT, until
 

@@ -22,10 +22,11 @@ import numpy as np
 import pytest
 import sottovoce
 import sottovoce_bootstrap
+import sottovoce_papers
 from sottovoce.data import apply
-from sottovoce.fleet import Fleet
 from sottovoce.privacy.accounting.event_parser import parse_event
 from sottovoce.privacy.vault import Ledger
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import FEATURES, Device
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
@@ -36,7 +37,10 @@ VAULT_USER, AGENT_USER = 61_001, 61_002
 STEPS = 20
 ROOT = os.getuid() == 0
 HOSTILE = Path(__file__).parents[1] / "support" / "hostile_agent.py"
-PACKAGES = {str(Path(str(package.__file__)).parents[1]): None for package in (np, sottovoce, sottovoce_bootstrap)}
+PACKAGES = {
+    str(Path(str(package.__file__)).parents[1]): None
+    for package in (np, sottovoce, sottovoce_bootstrap, sottovoce_papers)
+}
 needs_root = pytest.mark.skipif(not ROOT, reason="two users: takes root")
 
 

@@ -129,8 +129,8 @@ def require_every_class(patch: pytest.MonkeyPatch) -> None:
     """Refuse to start without a record of the last class."""
     load = local_vault.load_configured_dataset
 
-    def loaded(data: DataSection) -> DataSet:
-        dataset = load(data)
+    def loaded(data: DataSection, table: Table | None = None) -> DataSet:
+        dataset = load(data, table)
         if data.classes > 1 and int(dataset.records.labels.max(initial=-1)) != data.classes - 1:
             raise DataError("the last class has no record")
         return dataset
@@ -142,8 +142,8 @@ def log_what_was_clamped(patch: pytest.MonkeyPatch) -> None:
     """Log how many values are large."""
     load = local_vault.load_configured_dataset
 
-    def loaded(data: DataSection) -> DataSet:
-        dataset = load(data)
+    def loaded(data: DataSection, table: Table | None = None) -> DataSet:
+        dataset = load(data, table)
         logging.getLogger("sottovoce").info("values-clamped n=%d", (np.abs(dataset.records.features) > 1).sum())
         return dataset
 

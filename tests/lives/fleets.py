@@ -23,7 +23,7 @@ from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import SottovoceError
 from sottovoce.learning.registry import ALGORITHMS
 from sottovoce.node.local_vault import make_vault
-from sottovoce.node.preconditions import runnable_family
+from sottovoce.node.vault_session import runnable_family
 from sottovoce.privacy.accounting.event_parser import parse_event
 from sottovoce.privacy.accounting.events import Event
 from sottovoce.privacy.api import Query
@@ -35,8 +35,7 @@ from sottovoce_lab.simulator.simulation import Simulation
 from sottovoce_lab.testbed.memory_store import MemoryStore
 from sottovoce_lab.testbed.unsigned import UnsignedProvenance
 
-from tests.neighbours.world import Seen as Answer
-from tests.neighbours.world import suppress_noise
+from tests.neighbours.world import Seen as Answer, suppress_noise
 
 Write = Callable[[Path], str]
 """Writes a device's records into a directory, and returns the data SPEC."""

@@ -17,7 +17,6 @@ from tests.neighbours.files import LABELS, Layout, write_rows
 from tests.neighbours.rows import Row
 
 _FEED = "feed:mqtt://127.0.0.1:1883"
-_FIRST_DAY = TODAY - 6
 FEATURES = 58
 """Number of columns: enough that the size of a compressed record would show in the size of a file."""
 COLUMNS = tuple(f"column {number}" for number in range(FEATURES))
@@ -61,6 +60,8 @@ def scenarios() -> Iterator[Scenario]:
     forecast = {"features": 10, "classes": 1, "transform": "none", "expected_records": 44}
     ridge = {"name": "clipd2p", "mixing": "pairwise", "model": "ridge"}
     yield _feed_scenario("forecast", forecast, ridge, {"unit": "window"})
+    by_contributions = {"name": "clipd2p", "model": "ridge"}
+    yield _feed_scenario("forecast by contributions", forecast, by_contributions, {"unit": "window"})
     loads = {"features": 48, "classes": 2, "transform": "none", "expected_records": 1}
     yield _feed_scenario("loads", loads, {"name": "average", "clip": 1.0}, {"unit": "device"})
     average = {"name": "average", "clip": 1.0}
@@ -70,6 +71,8 @@ def scenarios() -> Iterator[Scenario]:
         _feed_scenario("loads in a cell", loads, {"name": "average", "clip": 1.0}, {"unit": "device", **_CELL}),
         devices=5,
     )
+    products = {"name": "average", "products": ["monthly-profile", "flags", "annual-quantiles"]}
+    yield replace(_feed_scenario("products in a cell", loads, products, {"unit": "device", **_CELL}), devices=5)
 
 
 def _scenario(name: str, learner: dict[str, Any], privacy: dict[str, Any], devices: int) -> Scenario:
@@ -91,8 +94,9 @@ def _scenario(name: str, learner: dict[str, Any], privacy: dict[str, Any], devic
 
 
 def _feed_scenario(name: str, data: dict[str, Any], learner: dict[str, Any], privacy: dict[str, Any]) -> Scenario:
+    first = TODAY - 365 if "products" in learner else TODAY - 6
     tables = {
-        "data": {**data, "windows": [_FIRST_DAY, TODAY - 1]},
+        "data": {**data, "windows": [first, TODAY - 1]},
         "learner": {"period": 1.0, **learner},
         "privacy": {"epsilon": 4.0, **privacy},
         "membership": {"sampling": "static"},
@@ -150,10 +154,11 @@ def _file(layout: Layout, rows: list[Row]) -> Write:
 def _draw_feeds(scenario: Scenario, rng: random.Random) -> Worlds:
     """Draw feeds in which one day differs: its readings, a meter that it alone has, or whether it has any."""
     random_state = np.random.default_rng(rng.randrange(2**32))
-    days = random_state.integers(0, 900, (7, 48))
+    count = 40 if "products" in scenario.tables["learner"] else 7  # products need at least 28 days
+    days = random_state.integers(0, 900, (count, 48))
     days[random_state.random(days.shape) < 0.1] = -1
-    solar = random_state.integers(0, 300, (7, 48))
-    day = rng.randrange(7)
+    solar = random_state.integers(0, 300, (count, 48))
+    day = rng.randrange(count)
     other, other_solar = days.copy(), solar.copy()
     match rng.choice(("readings", "one reading", "no readings", "second meter", "export")):
         case "readings":
@@ -168,11 +173,12 @@ def _draw_feeds(scenario: Scenario, rng: random.Random) -> Worlds:
         case "export":
             other_solar[day] = -1
     if scenario.tables["privacy"]["unit"] == "device" and scenario.ledger is None:  # all days may differ
-        other = random_state.integers(0, 4000, (7, 48))
+        other = random_state.integers(0, 4000, (count, 48))
     worlds = [_feed(days, solar), _feed(other, other_solar)]
     rng.shuffle(worlds)
-    others = [_feed(random_state.integers(0, 900, (7, 48)), np.full((7, 48), -1)) for _ in range(scenario.devices - 1)]
-    return Worlds([worlds[0]] * 2, [worlds[1]] * 2, others, _FIRST_DAY + day)
+    nothing = np.full((count, 48), -1)
+    others = [_feed(random_state.integers(0, 900, (count, 48)), nothing) for _ in range(scenario.devices - 1)]
+    return Worlds([worlds[0]] * 2, [worlds[1]] * 2, others, TODAY + 1 - count + day)
 
 
 def _feed(house: Any, solar: Any) -> Write:
@@ -181,7 +187,7 @@ def _feed(house: Any, solar: Any) -> Write:
         if not path.exists():
             store = WindowStore(path, 1800, keep_days=400)
             windows = [
-                Window(name, (_FIRST_DAY + day) * 48 + half_hour, int(wh))
+                Window(name, (TODAY + 1 - len(house) + day) * 48 + half_hour, int(wh))
                 for name, days in (("house", house), ("solar", solar))
                 for day, row in enumerate(days)
                 for half_hour, wh in enumerate(row)

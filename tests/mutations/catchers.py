@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import create_fleet, enrol
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.accounting.tally import Tally
 from sottovoce.privacy.accounting.units import Units
+from sottovoce_operator.fleet import create_fleet, enrol
 
 from tests.neighbours import test_neighbours, test_tasks
 from tests.neighbours.cases import Case

@@ -5,7 +5,7 @@ is charged for it, and never both.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,19 +20,26 @@ from sottovoce.privacy.accounting.relations import Promise, convert_charge
 from sottovoce.privacy.accounting.sampled import SampledGaussian
 from sottovoce.privacy.accounting.tally import Tally
 from sottovoce.privacy.accounting.units import EVERY, Units
+from sottovoce.privacy.api import Answer, Query, Refused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.ledger.charge_totals import ChargeTotals
 from sottovoce.privacy.mechanisms import cell_sum, clipped_sum, sampled_sum
 from sottovoce.privacy.mechanisms.bounded_point import BoundedPoint
 from sottovoce.privacy.mechanisms.cell_sum import CellMechanism, calibrate_cell
-from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian, calibrate
+from sottovoce.privacy.mechanisms.clipped_sum import DiscreteGaussian
 from sottovoce.privacy.mechanisms.pure_sum import PureSum
 from sottovoce.privacy.mechanisms.samplers.block_sampler import BlockSampler
 from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.privacy.mechanisms.sampling import Poisson
 from sottovoce.privacy.terms import cell_gradients, gradients, means
-from sottovoce.privacy.vault import Ledger
+from sottovoce.privacy.terms.base import sum_mechanism
+from sottovoce.privacy.terms.gradients import RecordSum
+from sottovoce.privacy.vault import Ledger, Vault
+from sottovoce.privacy.vault.programs.centred import CentredSum
 from sottovoce.privacy.vault.programs.gradient import GradientSum
+from sottovoce.privacy.vault.programs.program import Plan
+
+from tests.mutations.mutants import answered, drawn_anew
 
 Values = NDArray[np.int64]
 
@@ -81,7 +88,7 @@ def first_draw_repeated(patch: pytest.MonkeyPatch) -> None:
 def harmonics_clipped_twice_as_far(patch: pytest.MonkeyPatch) -> None:
     """A device's level and shape are clipped at twice their bounds; the device adds all noise itself."""
     _double_profile_clips(patch)
-    patch.setattr(means, "calibrate", _with_double_clip(calibrate))
+    patch.setattr(means, "sum_mechanism", _with_double_clip(sum_mechanism))
 
 
 def harmonics_of_a_cell_clipped_twice_as_far(patch: pytest.MonkeyPatch) -> None:
@@ -292,3 +299,78 @@ def _convert(patch: pytest.MonkeyPatch, applies: Callable[[Promise, Promise], bo
         return charged, 1 if applies(release, ledger) else changes
 
     patch.setattr("sottovoce.privacy.ledger.charge_totals.convert_charge", converted)
+
+
+def record_sum_bounded_without_its_bias(patch: pytest.MonkeyPatch) -> None:
+    """The sum of records is charged for records of length 1, and their bias is forgotten."""
+    mechanism = RecordSum.mechanism
+
+    def bounded(self: RecordSum, budget: Any) -> Any:
+        fitting = mechanism(replace(self, bias=1e-9), budget)
+        assert isinstance(fitting, DiscreteGaussian)
+        return replace(fitting, clip_squared=int(fitting.clip_squared * (1 + self.bias**2)))
+
+    patch.setattr(RecordSum, "mechanism", bounded)
+
+
+def record_sum_almost_free(patch: pytest.MonkeyPatch) -> None:
+    """The sum of records is charged as if its noise were a thousand times as large."""
+    _plan_record_sums(patch, lambda plan: replace(plan, event=replace(plan.event, sigma=1000 * plan.event.sigma)))
+
+
+def record_sum_exact(patch: pytest.MonkeyPatch) -> None:
+    """The sum of records is charged and gets no noise."""
+
+    def exact(plan: Any) -> Any:
+        noisy = plan.mechanism
+        return replace(plan, mechanism=clipped_sum.Exact(noisy.size, noisy.exponent, noisy.clip_squared))
+
+    _plan_record_sums(patch, exact)
+
+
+def record_sum_noise_halved(patch: pytest.MonkeyPatch) -> None:
+    """The sum of records gets half of the noise that it is charged for."""
+
+    def halved(plan: Any) -> Any:
+        noisy = plan.mechanism
+        return replace(plan, mechanism=replace(noisy, sigma=noisy.sigma // 2))
+
+    _plan_record_sums(patch, halved)
+
+
+def record_sum_redrawn(patch: pytest.MonkeyPatch) -> None:
+    """The sum of records is released with new noise whenever it is asked for, and charged once."""
+
+    def again(vault: Vault, query: Query, answer: Answer) -> Answer:
+        return answer if query.kind != "mean" or isinstance(answer, Refused) else drawn_anew(vault, query)
+
+    answered(patch, again)
+
+
+def record_count_exact(patch: pytest.MonkeyPatch) -> None:
+    """The number of records leaks: the last number of their sum gets no noise."""
+    apply = DiscreteGaussian.apply
+
+    def applied(self: Any, raw: Any, *rest: Any) -> Values:
+        rows = list(raw)
+        value = apply(self, iter(rows), *rest)
+        if isinstance(self, _CountedSum):
+            value[-1] = clipped_sum.sum_clipped_rows(self, iter(rows))[-1]
+        return value
+
+    patch.setattr(DiscreteGaussian, "apply", applied)
+    _plan_record_sums(patch, lambda plan: replace(plan, mechanism=_CountedSum(**asdict(plan.mechanism))))
+
+
+def _plan_record_sums(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
+    plan = CentredSum.plan
+
+    def planned(self: CentredSum, query: Any) -> Any:
+        planned = plan(self, query)
+        return change(planned) if query.kind == "mean" and isinstance(planned, Plan) else planned
+
+    patch.setattr(CentredSum, "plan", planned)
+
+
+class _CountedSum(DiscreteGaussian):
+    """The mechanism of a sum whose last number leaks."""

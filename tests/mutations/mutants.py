@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.golf.public.machine import Golf
-from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.data import Records
 from sottovoce.learning.learners import Send
 from sottovoce.net.wire import SignedHead
@@ -25,11 +23,13 @@ from sottovoce.privacy.mechanisms.clipping import clip_to_grid
 from sottovoce.privacy.mechanisms.samplers import discrete_gaussian, discrete_laplace
 from sottovoce.privacy.mechanisms.sampling import Poisson
 from sottovoce.privacy.perturbation import Laplace
-from sottovoce.privacy.terms import chains, gradients
-from sottovoce.privacy.terms import records as rooms_records
+from sottovoce.privacy.terms import gradients, records as rooms_records
 from sottovoce.privacy.vault import Ledger, OperatingSystemNoise, Vault, numbering
 from sottovoce.privacy.vault.record_selection import find_positions, select_units
 from sottovoce.privacy.vault.release import SealedRelease
+from sottovoce_papers.hegedus_2017.golf.public.machine import Golf
+from sottovoce_papers.hegedus_2017.golf.public.messages import GolfMessage
+from sottovoce_papers.jin_2023.private import terms as chains
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 Values = NDArray[np.int64]

@@ -49,6 +49,7 @@ GAUSSIAN, CLIPD2P = ("mechanism", "discrete-gaussian"), ("learner", "clipd2p")
 LAPLACE, PRIVUNIT, TWO_PART = ("mechanism", "laplace"), ("mechanism", "privunit"), ("mechanism", "krr-privunit")
 WALK, GOLF = ("learner", "gradient-walk"), ("learner", "golf")
 CHAIN = ("mechanism", "chain")
+CENTRED = neighbours("clipd2p", "record", "add-remove", centre="private")
 LONG = {"model": "mlp", "hidden": HIDDEN}
 HARMONICS, HARMONICS_IN_A_CELL = "harmonics=1,shape_clip=0.5", "harmonics=1,noise=cell,shape_clip=0.5"
 
@@ -82,6 +83,10 @@ CASES: list[tuple[Mutant, Target, str]] = [
     (mutants.accountant_reset, CLIPD2P, "books"),
     (mutants.accountant_reset, GOLF, "books"),
     (mutants.noise_repeated, CLIPD2P, "books"),
+    (false_totals.record_sum_exact, CLIPD2P, "noise"),
+    (false_totals.record_sum_noise_halved, CLIPD2P, "noise"),
+    (false_totals.record_count_exact, CLIPD2P, "noise"),
+    (false_totals.record_sum_redrawn, CLIPD2P, "books"),
     (mutants.float_noise, LAPLACE, "low bits"),
 ]
 
@@ -143,7 +148,7 @@ OTHERS: list[tuple[Mutant, Catcher]] = [
     (false_totals.replacement_moves_a_sum_once, extremal("clipd2p", "record", "replace-one")),
     (false_totals.replacement_moves_a_sum_once, calibrated("full", "replace-one")),
     (false_totals.replacement_moves_a_sum_once, calibrated("cell", "replace-one")),
-    (false_totals.charge_after_the_release, played("clipd2p", "record", "add-remove")),
+    (false_totals.charge_after_the_release, played("clipd2p", "record", "replace-one")),
     (false_totals.first_of_the_units_charged, every_unit),
     (false_totals.first_of_the_units_charged, tasks("window", "add-remove")),
     (false_totals.release_forgotten_by_its_query, played("clipd2p", "record", "add-remove")),
@@ -168,6 +173,13 @@ OTHERS: list[tuple[Mutant, Catcher]] = [
     (false_totals.sampled_releases_counted_once, calibrated("poisson", "add-remove")),
     (false_totals.sampled_releases_counted_once, printed_totals),
     (false_totals.colluders_counted_as_honest, calibrated("cell", "add-remove")),
+    (mutants.sigma_a_percent_less, CENTRED),
+    (mutants.clip_forgotten, CENTRED),
+    (mutants.fresh_on_retry, CENTRED),
+    (false_totals.record_sum_bounded_without_its_bias, extremal("clipd2p centre=private", "record", "add-remove")),
+    (false_totals.record_sum_almost_free, CENTRED),
+    (false_totals.record_sum_exact, CENTRED),
+    (false_totals.record_count_exact, CENTRED),
 ]
 
 

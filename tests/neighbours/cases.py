@@ -37,7 +37,9 @@ _OPTIONS: dict[str, list[dict[str, Any]]] = {
     "records": [{}, {"perturbation": "laplace"}, {"perturbation": "privunit"}, {"perturbation": "krr-privunit"},
                 {"fidelity": "paper"}],
     "profiles": [{}, {"harmonics": 1, "shape_clip": 0.5}, {"prior": (0.3, -1.0, 2.0, 0.1)},
-                 {"harmonics": 1, "shape_clip": 0.5, "prior": (0.3, -1.0, 2.0, 0.1)}],
+                 {"harmonics": 1, "shape_clip": 0.5, "prior": (0.3, -1.0, 2.0, 0.1)},
+                 {"products": ("monthly-profile", "flags", "annual-quantiles", "daily-means")},
+                 {"products": ("flags", "daily-means"), "shares": (0.9, 0.1), "flags": ("ev",), "fleet_size": 1000}],
     "visits": [{}, {"budget": "k-times", "visits": 3}, {"budget": "halving", "visits": 3}, {"fidelity": "paper"}],
 }  # fmt: skip
 _GROUP_BY_KEY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
@@ -74,6 +76,21 @@ class Case:
         return learner["name"], learner.get("sampling", ""), self.unit, self.neighbouring
 
     @property
+    def is_of_days(self) -> bool:
+        """Whether the vector is computed from days of loads over a year."""
+        return "products" in dict(self.learner)
+
+    @property
+    def features(self) -> int:
+        """Number of columns of a record."""
+        return 48 if self.is_of_days else FEATURES
+
+    @property
+    def windows(self) -> tuple[int, int]:
+        """The first and the last declared window."""
+        return (WINDOWS[0], WINDOWS[0] + 364) if self.is_of_days else WINDOWS
+
+    @property
     def enrolled(self) -> bool:
         """Whether the case numbers its records one by one."""
         learner = dict(self.learner)
@@ -92,13 +109,15 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
     if learner["name"] == "pdsl":
         learner = {"shapley": "cosine", **learner}
     noise = learner.pop("noise", None)
-    data: dict[str, Any] = {"source": "digits", "features": FEATURES, "classes": CLASSES}
+    data: dict[str, Any] = {"source": "digits", "features": case.features, "classes": CLASSES}
     uses_batches = "sampling" in learner or ALGORITHMS[learner["name"]].mutual
     data["expected_records"] = float(changes.get("expected_records", 256 if uses_batches else 24))
     if "transform" in changes:
         data["transform"] = changes["transform"]
+    if case.is_of_days:
+        data["transform"] = "none"
     if case.unit != "record":  # so that windows can also arrive one by one
-        data["windows"] = list(WINDOWS)
+        data["windows"] = list(case.windows)
     settings = {
         "agent": {"state": "."},
         "data": data,
@@ -126,6 +145,9 @@ def cases() -> Iterator[Case]:
         ]
         if algorithm.models[0] == "softmax" and name not in ("adad2p", "constd2p"):
             learner_options += [{"model": "mlp", "hidden": HIDDEN}, {"model": "logistic"}, {"model": "pegasos"}]
+        if "centre" in algorithm.keys:
+            rules = [{}, {"clipping": "decay"}, {"clipping": "automatic"}] if "clipping" in algorithm.keys else [{}]
+            learner_options += [{"centre": "private", **rule} for rule in rules]
         if algorithm.secure_sums == "optional":
             learner_options += [{**options, "noise": "cell"} for options in learner_options]
         for learner, unit, neighbouring in itertools.product(learner_options, UNITS, RELATIONS):
@@ -154,7 +176,7 @@ def empty_vault(case: Case) -> Vault:
     """
     config = case.config()
     family = build_family(config)
-    columns = width(config.data.transform, FEATURES)
+    columns = width(config.data.transform, case.features)
     ledger = Ledger.in_memory("no-device", required_budget(config))
     empty = Records(np.empty((0, columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     return build(records=empty, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))

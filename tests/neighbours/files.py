@@ -37,11 +37,12 @@ class Layout:
     header: bool
 
 
-def draw_layout(rng: random.Random, *, has_windows: bool) -> Layout:
+def draw_layout(rng: random.Random, *, has_windows: bool, features: int = len(_COLUMNS)) -> Layout:
     """Draw a layout; only npz files have windows."""
-    columns, header = rng.choice(((), _COLUMNS)), rng.random() < 0.7
+    names = _COLUMNS if features == len(_COLUMNS) else tuple(f"column {number}" for number in range(features))
+    columns, header = rng.choice(((), names)), rng.random() < 0.7
     kind = "npz" if has_windows else rng.choice(("csv", "npz"))
-    order = [*range(len(_COLUMNS))]
+    order = [*range(features)]
     if columns and (header or kind == "npz"):
         rng.shuffle(order)
     labels = rng.choice(((), LABELS, LABELS[::-1]))

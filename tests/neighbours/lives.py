@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 from sottovoce.algorithms.assembly import build_family
+from sottovoce.kernels.decentralised.centring import LONGEST_MEAN
 from sottovoce.privacy.api import Query
 from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
-from sottovoce.privacy.terms.chains import ChainTerms
-from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms, RecordSum
 from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.terms.records import RecordTerms
-from sottovoce.privacy.terms.walks import WalkTerms
+from sottovoce_papers.hegedus_2017.gradient_walk.private.terms import WalkTerms
+from sottovoce_papers.jin_2023.private.terms import ChainTerms
 
-from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
+from tests.neighbours.cases import CLASSES, WINDOWS, Case
 from tests.neighbours.rows import Row
 from tests.neighbours.world import CRASHES
 
@@ -44,7 +45,7 @@ def draw_task_lives(own: Case, tasks: list[Case], rng: random.Random) -> list[Li
     """Draw one life for each task of two devices that are neighbours by the unit and relation of `own`."""
     file, left_rows, right_rows = _draw_files(own, rng)
     if rng.random() < 0.5:
-        file, left_rows, right_rows = _oppose(file, left_rows, right_rows, rng)
+        file, left_rows, right_rows = _oppose(own, file, left_rows, right_rows, rng)
     lives = []
     for number, task in enumerate(tasks):
         if number:
@@ -94,6 +95,8 @@ def make_arrivals_gradual(case: Case, seed: int, lives: list[Life]) -> list[Life
     if case.unit == "record" or seed % 2:
         return lives
     rng, now = random.Random(seed + 2**32), WINDOWS[0] - 1
+    if case.is_of_days:
+        now = case.windows[0] + rng.choice((100, 300, 364))
     for life in lives:
         life.over = []
         for _ in life.queries:
@@ -104,13 +107,15 @@ def make_arrivals_gradual(case: Case, seed: int, lives: list[Life]) -> list[Life
 
 def _draw_files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
     """Draw a file that both worlds share, with a gap for each differing record, and each world's records for them."""
-    shared: list[Row | None] = [_draw_row(rng) for _ in range(rng.choice((0, 1, 4, 12, 23)))]
+    shared: list[Row | None] = [_draw_row(rng, case) for _ in range(rng.choice((0, 1, 4, 12, 23)))]
     if rng.random() < 0.4:  # the differing record alone may have its label
         label = rng.choice((CLASSES - 1, CLASSES - 1, 0))
         shared = [row if row is None else replace(row, label=label) for row in shared]
     window = rng.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
     count = 1 if case.unit == "record" else rng.choice((1, 2, 5))
-    left_rows = [replace(_draw_row(rng), window=window, differs=True) for _ in range(count)]
+    left_rows = [replace(_draw_row(rng, case), window=window, differs=True) for _ in range(count)]
+    if case.is_of_days:
+        left_rows = _draw_days(case, rng)
     if case.unit == "device":
         shared = []
     if case.unit == "window":
@@ -118,7 +123,7 @@ def _draw_files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[
     if case.neighbouring == "add-remove":
         right_rows: list[Row] = []
     else:
-        right_rows = [_draw_opposite(row, rng) for row in left_rows]
+        right_rows = [_draw_opposite(row, rng, case) for row in left_rows]
     if rng.random() < 0.4 and shared and case.unit == "record":  # equal records
         twin = replace(left_rows[0], differs=False)
         shared += [twin] * rng.choice((1, 2))
@@ -130,10 +135,10 @@ def _draw_files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[
 
 
 def _oppose(
-    file: list[Row | None], left_rows: list[Row], right_rows: list[Row], rng: random.Random
+    case: Case, file: list[Row | None], left_rows: list[Row], right_rows: list[Row], rng: random.Random
 ) -> tuple[list[Row | None], list[Row], list[Row]]:
     """Move all rows to one line, those that differ far out and against the others: a device's vector turns round."""
-    line = [rng.choice((-1.0, 1.0)) for _ in range(FEATURES)]
+    line = [rng.choice((-1.0, 1.0)) for _ in range(case.features)]
 
     def place(row: Row, scale: float) -> Row:
         return replace(row, features=tuple(scale * number for number in line), label=0)
@@ -146,7 +151,7 @@ def _oppose(
     )
 
 
-def _draw_opposite(row: Row, rng: random.Random) -> Row:
+def _draw_opposite(row: Row, rng: random.Random, case: Case) -> Row:
     """Draw another record, usually as far away as possible."""
     match rng.choice(("label", "sign", "new", "zero")):
         case "label":
@@ -154,17 +159,28 @@ def _draw_opposite(row: Row, rng: random.Random) -> Row:
         case "sign":
             return replace(row, features=tuple(0.0 - number for number in row.features))
         case "zero":
-            return replace(row, features=(0.0,) * FEATURES)
-    return replace(_draw_row(rng), window=row.window, differs=True)
+            return replace(row, features=(0.0,) * case.features)
+    return replace(_draw_row(rng, case), window=row.window, differs=True)
 
 
-def _draw_row(rng: random.Random) -> Row:
-    scale, axis = rng.choice(_SCALES), rng.randrange(FEATURES)
+def _draw_row(rng: random.Random, case: Case) -> Row:
+    scale, axis = rng.choice(_SCALES), rng.randrange(case.features)
     if rng.random() < 0.3:
-        features = tuple(scale if index == axis else 0.0 for index in range(FEATURES))
+        features = tuple(scale if index == axis else 0.0 for index in range(case.features))
     else:
-        features = tuple(scale * rng.gauss(0, 1) + 0.0 for _ in range(FEATURES))
-    return Row(features, rng.randrange(CLASSES), rng.randint(WINDOWS[0] - 1, WINDOWS[1] + 1))
+        features = tuple(scale * rng.gauss(0, 1) + 0.0 for _ in range(case.features))
+    first, last = case.windows
+    return Row(features, rng.randrange(CLASSES), rng.randint(first - 1, last + 1))
+
+
+def _draw_days(case: Case, rng: random.Random) -> list[Row]:
+    """Draw the days of a home: too few for a product, a part of the year, or a year with a regular habit."""
+    first, last = case.windows
+    days = sorted(rng.sample(range(first, last + 1), rng.choice((5, 28, 90, 200))))
+    if rng.random() < 0.5:
+        return [replace(_draw_row(rng, case), window=day, differs=True) for day in days]
+    habit = [rng.choice((0.0, 0.1, 4.0)) for _ in range(case.features)]
+    return [Row(tuple(rng.choice((0.5, 1.0)) * load for load in habit), 0, day, differs=True) for day in days]
 
 
 def _build_sides(file: list[Row | None], left_rows: list[Row], right_rows: list[Row]) -> tuple[list[Row], list[Row]]:
@@ -191,16 +207,16 @@ def _edit_file(case: Case, file: list[Row | None], differing: list[Row], rng: ra
     for _ in range(rng.choice((0, 1, 3))):
         match rng.choice(("first", "anywhere", "remove", "edit", "shuffle", "gone")):
             case "first" if case.unit == "record":
-                edited_file[:0] = [_draw_row(rng) for _ in range(rng.choice((1, 10)))]
+                edited_file[:0] = [_draw_row(rng, case) for _ in range(rng.choice((1, 10)))]
             case "anywhere" if case.unit == "record" or window is not None:
-                new = _draw_row(rng)
+                new = _draw_row(rng, case)
                 new = new if window is None else replace(new, window=window)
                 edited_file.insert(rng.randint(0, len(edited_file)), new)
             case "remove" if any(row is not None for row in edited_file):
                 del edited_file[rng.choice([index for index, row in enumerate(edited_file) if row is not None])]
             case "edit" if case.unit == "record" and any(row is not None for row in edited_file):
                 twin = replace(rng.choice(differing), differs=False)
-                new = rng.choice((_draw_row(rng), _draw_row(rng), twin))
+                new = rng.choice((_draw_row(rng, case), _draw_row(rng, case), twin))
                 edited_file[rng.choice([index for index, row in enumerate(edited_file) if row is not None])] = new
             case "shuffle":
                 rng.shuffle(edited_file)
@@ -239,8 +255,27 @@ def _draw_queries(
             point = np.append(point * rng.choice((0.0, 1.0)), rng.choice((0.05, 0.5, 7.0)))
         elif rng.random() < 0.5:
             point *= 0.0
-        queries.append((Query(terms.learner, kind, slot, point), rng.choice((None,) * 12 + CRASHES)))
+        query = Query(terms.learner, kind, slot, point)
+        if (records := _record_sum(terms)) is not None:
+            query = _draw_centred_query(query, records.columns - 1, rng, in_cell=isinstance(terms, CellGradientTerms))
+        queries.append((query, rng.choice((None,) * 12 + CRASHES)))
     return queries
+
+
+def _record_sum(terms: Any) -> RecordSum | None:
+    sums = terms.sums if isinstance(terms, NormalisedTerms) else terms
+    return sums.records if isinstance(sums, GradientTerms | CellGradientTerms) else None
+
+
+def _draw_centred_query(query: Query, columns: int, rng: random.Random, *, in_cell: bool) -> Query:
+    """Draw the query for the sum of records, or this query about records centred by an arbitrary mean."""
+    is_sum = rng.random() < 0.3
+    if is_sum and not in_cell:
+        return replace(query, kind="mean", slot=0, point=np.empty(0))
+    mean = np.array([rng.gauss(0, 1) for _ in range(columns)])
+    mean *= rng.choice((0.0, 0.5, LONGEST_MEAN)) / max(float(np.linalg.norm(mean)), 1e-9)
+    kind = [0.0 if is_sum else 1.0] if in_cell else []
+    return replace(query, point=np.concatenate([query.point, mean, kind]))
 
 
 def _query_space(terms: Any, size: int, record_count: int) -> tuple[int, str, list[int]]:

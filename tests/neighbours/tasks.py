@@ -59,10 +59,11 @@ def play_tasks(unit: str, neighbouring: str, seed: int) -> float:
 
 
 def _draw_tasks(unit: str, neighbouring: str, rng: random.Random) -> list[Case]:
-    """Draw proved cases, most of them with a unit that the ledger can convert."""
-    convertible = [case for case in list_proved_cases() if _UNITS.index(case.unit) >= _UNITS.index(unit)]
+    """Draw proved cases over one device's records, most of them with a unit that the ledger can convert."""
+    proved = [case for case in list_proved_cases() if not case.is_of_days]  # whose records have other columns
+    convertible = [case for case in proved if _UNITS.index(case.unit) >= _UNITS.index(unit)]
     by_promise = defaultdict(list)
-    for case in convertible if rng.random() < 0.9 else list_proved_cases():
+    for case in convertible if rng.random() < 0.9 else proved:
         by_promise[case.unit, case.neighbouring].append(case)
     promises = [rng.choice(sorted(by_promise)) for _ in range(rng.choice((1, 1, 2, 3)))]
     tasks = []

@@ -77,8 +77,10 @@ def test_every_option_is_played() -> None:
         ("average harmonics=1,shape_clip=0.5", "device", "replace-one"),
         ("average harmonics=1,noise=cell,shape_clip=0.5", "device", "replace-one"),
         ("clipd2p hidden=60,model=mlp", "record", "add-remove"),
+        ("clipd2p centre=private", "record", "add-remove"),
         ("group-sgd", "record", "add-remove"),
         ("group-sgd", "record", "replace-one"),
+        ("group-sgd centre=private", "record", "add-remove"),
         ("group-sgd", "device", "add-remove"),
     ],
 )

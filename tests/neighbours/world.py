@@ -139,7 +139,8 @@ class World:
             DataError: if the file is refused.
         """
         family = build_family(config)
-        layout = draw_layout(random.Random(self.seed), has_windows=config.data.windows is not None)
+        has_windows, features = config.data.windows is not None, config.data.features
+        layout = draw_layout(random.Random(self.seed), has_windows=has_windows, features=features)
         declared = write_records(self.directory, layout, rows, config)
         raw, records = load_configured_dataset(declared).records, load_configured_records(declared)
         assert len(raw) == len(rows), "each row of a file becomes one record"

@@ -3,8 +3,7 @@
 import math
 from collections import defaultdict
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sottovoce.privacy.accounting.events import Event, GaussianSum, RecordReleased
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.vault import Budget, Ledger

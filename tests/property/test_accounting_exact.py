@@ -5,8 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import Phase, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, example, given, settings, strategies as st
 from sottovoce.algorithms.family import required_budget
 from sottovoce.privacy.accounting.events import CellSum, Event, GaussianSum, PureRelease, RecordReleased
 from sottovoce.privacy.accounting.sampled import SampledGaussian

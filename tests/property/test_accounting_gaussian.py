@@ -1,7 +1,6 @@
 """Gaussian accountant: more budget or noise never costs more, and inverses are inverses, on the safe side."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 
 epsilons = st.floats(1e-3, 400)

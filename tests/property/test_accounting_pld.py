@@ -7,8 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sottovoce.privacy.accounting.accountant import composed_delta, composed_epsilon
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.accounting.pairs import (
@@ -64,6 +63,7 @@ def test_less_noise_and_a_smaller_delta_never_cost_less(
     assert epsilon <= composed_epsilon({kind(rate, noise): count}, delta / factor) * ROUNDING + 1e-9
 
 
+@pytest.mark.slow
 @fewer_examples
 @given(rates, noises, counts, deltas)
 def test_relations_are_ordered_by_cost(rate: float, noise: float, count: int, delta: float) -> None:

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
+from hypothesis import given, settings, strategies as st
 from sottovoce.privacy.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, with_units
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.accounting.tally import Tally
@@ -46,6 +46,7 @@ def make_tally(charged: list[Event]) -> Tally:
     return tally
 
 
+@pytest.mark.slow
 @given(events, numbers)
 @settings(max_examples=150)
 def test_tally_finds_the_most_expensive_unit(charged: list[Event], queried: Units) -> None:

@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Identity, Trust, create_fleet, enrol
+from sottovoce.fleet import Identity, Trust
 from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
 from sottovoce.net.wire.membership import MAX_EXCHANGE_BYTES, decode_exchange, encode_exchange
 from sottovoce_bootstrap import Author, Entry, Exchange, Membership, PeerRecord, Settings, Verifier
 from sottovoce_bootstrap.record import MAX_CERTIFICATE_BYTES, MAX_NUMBER
+from sottovoce_operator.fleet import create_fleet, enrol
 
 RUNS = 1500
 REASONS = {"size", "malformed", "record", "entries"}

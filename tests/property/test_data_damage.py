@@ -6,8 +6,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.data import load
 from sottovoce.errors import DataError
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from sottovoce_lab.simulator.partition import holdout, partition
 

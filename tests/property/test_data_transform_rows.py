@@ -1,8 +1,7 @@
 """Transformed records: each depends on the original record and on public declarations alone, to the last bit."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from sottovoce.data import BIAS, Bounds, TransformName, apply

@@ -1,8 +1,7 @@
 """Day's readings: they change only that day's records; otherwise a window would not bound their influence."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import DataSet, Records
 from sottovoce.data.forecast import HALF_HOURS, LAGS, forecast_table

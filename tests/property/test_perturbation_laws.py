@@ -5,8 +5,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sottovoce.privacy.mechanisms.record_mechanism import l1_units, l2_unit
 from sottovoce.privacy.perturbation import scheme, select_scheme
 from sottovoce.privacy.perturbation.cap import PROBABILITY_BITS, _tail, best_cap

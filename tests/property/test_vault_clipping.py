@@ -3,8 +3,7 @@
 import math
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from sottovoce.privacy.mechanisms.clipping import clip_to_grid

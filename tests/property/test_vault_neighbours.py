@@ -1,8 +1,7 @@
 """Vault without noise: adding a record moves the sum by exactly that record's clipped gradient."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax

@@ -3,8 +3,7 @@
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from sottovoce_lab.simulator.vector import Engine, LogNormal, Network, RecordStores, TravellingModels
 

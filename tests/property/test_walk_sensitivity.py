@@ -1,15 +1,14 @@
 """Replacement of a record: it moves a gradient sum by at most 2, in the norm of the noise that is charged."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.mechanisms.pure_sum import bound_to_grid
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.walks import WalkTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
+from sottovoce_papers.hegedus_2017.gradient_walk.private.terms import WalkTerms
 
 EPSILON = 1.0
 

@@ -2,13 +2,13 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity
 from sottovoce.net.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, seal, unseal
+from sottovoce_operator.fleet import create_fleet, enrol
 
 from tests.support.messages import as_push_sum_share
 

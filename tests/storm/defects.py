@@ -14,7 +14,6 @@ from unittest.mock import patch
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.contributions.public.acceptance import Acceptance
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.golf.public.machine import Golf
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import Move
 from sottovoce.algorithms.push_sum.public.machine import PushSum
@@ -24,6 +23,7 @@ from sottovoce.node.core import Core
 from sottovoce.node.links import NewestMessage
 from sottovoce.privacy.vault import Ledger
 from sottovoce_lab.testbed.memory_store import MemoryStore
+from sottovoce_papers.hegedus_2017.golf.public.machine import Golf
 
 from tests.storm.run import Outcome, play
 from tests.storm.weather import weather

@@ -3,12 +3,15 @@
 import math
 import traceback
 from dataclasses import dataclass
+from typing import Any
 
+from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.errors import NetworkError
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Watcher
 
+from tests.cells.liveness import BOUND
 from tests.storm.extra_faults import ExtraFaults
 from tests.storm.weather import Weather
 
@@ -42,12 +45,35 @@ class Outcome:
     releases: int = 0
 
 
+class SumTimes:
+    """Observer of the times at which devices learn of their first secure sum, and of the sums that they know."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, float] = {}
+        self._sums: dict[str, bytes] = {}
+
+    def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
+        """See EventObserver.observe."""
+        self._times.setdefault(device, math.inf)
+        if isinstance(state, CellState) and state.numerator is not None:
+            self._times[device] = min(self._times[device], at)
+            self._sums[device] = state.numerator.tobytes()
+
+    def find_complaint(self, weather: Weather) -> str:
+        """Return which device had no sum in time, or that devices have different sums; empty if all is well."""
+        late = [node for node, time in self._times.items() if time > (weather.settles or math.inf) + BOUND]
+        if late:
+            return f"{late[0]} and {len(late) - 1} others have no sum {BOUND} cycles after the last fault"
+        return f"{len({*self._sums.values()})} different sums" if len({*self._sums.values()}) > 1 else ""
+
+
 def play(weather: Weather) -> Outcome:
     """Play a run, asserting every invariant of the simulator after every event, and examine the result."""
     try:
         run_plan = plan(weather.options())
         extra_faults = ExtraFaults(run_plan, weather.liar, plan(weather.options(later=True)) if weather.later else None)
-        report = memory.run(run_plan, Watcher(), agent_faults=extra_faults)
+        sums = SumTimes()
+        report = memory.run(run_plan, Watcher(), sums if weather.settles else None, agent_faults=extra_faults)
     except NetworkError:  # no device with a model is left, which a storm may cause
         return Outcome(weather, "")
     except Exception as error:  # noqa: BLE001 - every error is a complaint
@@ -55,7 +81,8 @@ def play(weather: Weather) -> Outcome:
         return Outcome(weather, f"{type(error).__name__}: {error} ({last.filename.rpartition('/')[2]}:{last.lineno})")
     document = report.document()
     messages, releases = document["traffic"]["messages"], document["privacy"]["releases"]
-    return Outcome(weather, _find_complaint(weather, document), messages, releases)
+    complaint = _find_complaint(weather, document) or sums.find_complaint(weather)
+    return Outcome(weather, complaint, messages, releases)
 
 
 def _find_complaint(weather: Weather, document: dict) -> str:  # type: ignore[type-arg]

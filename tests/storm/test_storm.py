@@ -31,6 +31,7 @@ class AppliesRepeatedMessages(Core):
         return super().receive(sender, *rest)
 
 
+@pytest.mark.slow
 def test_a_defect_is_found_shrunk_and_replayed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

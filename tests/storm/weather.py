@@ -1,6 +1,7 @@
 """Draw of a fleet, and of all the faults that it meets, from a seed."""
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,7 @@ from sottovoce.learning.registry import ALGORITHMS
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 
+from tests.cells.liveness import BOUND
 from tests.storm.extra_faults import CELL_LIARS
 
 LEARNERS = tuple(sorted(ALGORITHMS))
@@ -16,8 +18,12 @@ _MIXINGS = ("pairwise", "push-sum", "contributions")
 _MIXINGS_OF_RECORDS = ("records", "push-sum")
 _LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant")
 _LIES_IN_MESSAGES = ("opposite", "close", "little", "late")
+_INFORMED_LIES_IN_MESSAGES = ("ascent", "class", "trigger", "mimic")
+_INFORMED_LIES = ("ascent-answers", "class-answers", "trigger-answers")
 _BEFORE_FIRST_SUM = 4
 """Number of cycles within which most sums are finished."""
+_ENDING = ("duplicate", "reorder", "partition", "kill", "clock", "disk-full")
+"""Faults that end, or that a message survives."""
 _LARGEST_BILLS = {"pdsl": {"learner.shapley": "monte-carlo", "learner.permutations": 3}}
 """Settings that keep the steps of a learner short."""
 
@@ -36,6 +42,7 @@ class Weather:
         faults: values of `--fault`, by kind.
         liar: name in CELL_LIARS of the last agent's lie; empty for an honest agent.
         later: settings that change in agents that restart.
+        settles: cycle from which no fault begins or lasts, if the run then must have a secure sum; otherwise None.
     """
 
     seed: int
@@ -47,6 +54,7 @@ class Weather:
     faults: Mapping[str, str]
     liar: str = ""
     later: Mapping[str, Any] = field(default_factory=dict)
+    settles: int | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -128,6 +136,11 @@ def _newer(drawn: Weather) -> Weather:
     secure_sums = "privacy.cell.min" in settings
     if settings.get("learner.mixing") in ("pairwise", "contributions") and fate.random() < 0.3:
         faults["dishonest"] = f"{fate.choice(('0.25', '0.34'))}@{fate.choice(_LIES_IN_MESSAGES)}"
+    informed = random.Random(f"informed {drawn.seed}")
+    if "contributors" in own and informed.random() < 0.3:
+        by_messages = settings["learner.mixing"] != "push-sum" and informed.random() < 0.7
+        lie = informed.choice(_INFORMED_LIES_IN_MESSAGES if by_messages else _INFORMED_LIES)
+        faults["dishonest"] = f"{informed.choice(('0.25', '0.34'))}@{lie}"
     first = _BEFORE_FIRST_SUM if secure_sums and fate.random() < 0.7 else drawn.cycles - 4
     faults |= {kind: make(fate, drawn.cycles, first) for kind, make in _NEWER.items() if fate.random() < 0.2}
     liar = ""
@@ -138,7 +151,30 @@ def _newer(drawn: Weather) -> Weather:
     comes_back = "restart" in faults or "churn" in faults
     if comes_back and fate.random() < 0.5:
         later = {key: fate.choice(values) for key, values in _OF_A_DEVICE.items() if key.partition(".")[2] in own}
-    return replace(drawn, settings=settings, faults=faults, liar=liar, later=later)
+    topology = "full" if secure_sums else drawn.topology
+    drawn = replace(drawn, topology=topology, settings=settings, faults=faults, liar=liar, later=later)
+    return _settling(drawn) if drawn.learner == "average" and secure_sums else drawn
+
+
+def _settling(drawn: Weather) -> Weather:
+    """Return half of these runs with only such faults as end, and then as many cycles as a secure sum may take."""
+    fate = random.Random(f"settles {drawn.seed}")
+    if fate.random() < 0.5:
+        return drawn
+    faults = {kind: value for kind, value in drawn.faults.items() if kind in _ENDING and fate.random() < 0.8}
+    if "delay" in drawn.faults:
+        faults["delay"] = "400ms±400ms"
+    if fate.random() < 0.6:  # a part of the fleet starts later
+        faults |= {"kill": f"{fate.choice(('0.25', '0.5'))}@cycle:1"}
+    if "kill" in faults:
+        killed = int(faults["kill"].rpartition(":")[2])
+        faults["restart"] = f"1@cycle:{killed + fate.randint(1, 60)}"
+    ends = [int(re.split("[:-]", value)[-1]) for value in faults.values() if "@cycle:" in value]
+    settles = max(ends, default=1)
+    settings = {**drawn.settings, "privacy.cell.spare": 4}
+    return replace(
+        drawn, cycles=settles + BOUND + 5, faults=faults, settings=settings, liar="", later={}, settles=settles
+    )
 
 
 def _share(fate: random.Random, most: float) -> str:

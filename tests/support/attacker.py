@@ -66,6 +66,7 @@ class Attacker:
         recipient: str | None = None,
         payload_type: str = "push-sum-share/1",
         payload: bytes | None = None,
+        task: bytes | None = None,
     ) -> bytes:
         """Return an envelope signed by this attacker; by default a share that the target would accept."""
         assert self.identity is not None
@@ -76,7 +77,7 @@ class Attacker:
             sequence=sequence,
             payload_type=payload_type,
             payload=share() if payload is None else payload,
-            task=self.target.task,
+            task=self.target.task if task is None else task,
         )
 
     def raw(self, envelope: bytes) -> bytes:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.parts import build_schedule
-from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
-from sottovoce.algorithms.push_sum.public.machine import PushSumState as LearnerState
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState as LearnerState
 from sottovoce.algorithms.steps.mixing_state import read_numerator
 from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.config import load
@@ -79,14 +78,18 @@ def spending(device: Device) -> Spending:
 def _read_state(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         (raw,) = connection.execute("SELECT state FROM learner").fetchone()
-        outbox = connection.execute("SELECT recipient, parcel FROM outbox").fetchall()
+        outbox = connection.execute("SELECT peer, parcel FROM link WHERE unconfirmed").fetchall()
     return PushSumState.FromString(raw), outbox
 
 
 def _applied_sequences(device: Device) -> dict[str, int]:
     """Return the last applied share's sequence number, by sender; a permanently refused share remains its sender's."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
-        return dict(connection.execute("SELECT sender, sequence - (refused != '') FROM seen").fetchall())
+        return dict(
+            connection.execute(
+                "SELECT peer, newest - (refused != '') FROM link WHERE incarnation IS NOT NULL"
+            ).fetchall()
+        )
 
 
 def _sum_contributions(device: Device, steps: int) -> NDArray[np.int64]:

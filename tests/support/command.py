@@ -1,11 +1,13 @@
 """Run the `sottovoce` command inside this process, for invocations that never start another process."""
 
+import json
 import logging
 import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
 import pytest
 from sottovoce.cli.main import main
@@ -37,3 +39,9 @@ def run_here(*arguments: object) -> Ended:
         signal.signal(signal.SIGTERM, terminate)
     assert isinstance(raised.value.code, int)
     return Ended(int(raised.value.code), out.getvalue(), err.getvalue())
+
+
+def document(output: str) -> dict[str, Any]:
+    """Parse output that is one JSON document."""
+    parsed: dict[str, Any] = json.loads(output)
+    return parsed

@@ -11,13 +11,15 @@ import tomlkit
 from numpy.typing import NDArray
 from sottovoce.config import load
 from sottovoce.data import apply, width
-from sottovoce.fleet import Fleet, Identity, Validity
+from sottovoce.fleet import Identity, Validity
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learning.registry import ALGORITHMS
-from sottovoce.node.assemble import LEDGER, state_files
-from sottovoce.node.join import join
+from sottovoce.node.local_vault import LEDGER
 from sottovoce.node.own_task import build_task
+from sottovoce.node.state_directory import state_files
 from sottovoce.privacy.vault import Budget
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.join import join
 
 FEATURES, CLASSES = 4, 3
 _PORTS = range(12_000, 20_000)  # below the testbed's ports, and below the system's ports for outgoing connections

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import Device, draw_records, new_device
 from tests.support.processes import AgentProcess

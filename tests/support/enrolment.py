@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from sottovoce.fleet import load
-from sottovoce.node.assemble import IDENTITY
+from sottovoce.fleet.identity import IDENTITY
 from sottovoce.privacy.vault import Budget
 
 from tests.support.command import run_here

@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 from sottovoce.config import FeedSection
+from sottovoce.config.feed import built_in_formats
 from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
-from sottovoce_home.meters import Arrival, Meter
+from sottovoce_home.meters import Arrival, Meter, Source
 from sottovoce_home.sources import build_sources
 
 NOON = 1_780_000_200.0
@@ -54,6 +55,16 @@ def home(name: str, *, feed: dict[str, Any] | None = None, **keys: Any) -> Home:
     section = msgspec.convert(table, FeedSection)
     (source,) = build_sources(section)
     return Home(Meter(source, section.window))
+
+
+def example_meter(name: str, **keys: Any) -> tuple[Source, Meter]:
+    """Return the meter of a built-in format's example; `keys` configure it further."""
+    example = built_in_formats()[name].example
+    identity = {} if example.id is None else {"id": example.id}
+    meter = {"name": "house", "format": name, "names": example.names, **identity, **keys}
+    section = msgspec.convert({"meters": [meter]}, FeedSection)
+    (source,) = build_sources(section)
+    return source, Meter(source, section.window)
 
 
 def _first() -> int:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sottovoce.fleet import Fleet, Validity, create_fleet
+from sottovoce.fleet import Validity
+from sottovoce_operator.fleet import Fleet, create_fleet
 
 from tests.support.devices import Device, new_device
 

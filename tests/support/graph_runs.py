@@ -45,11 +45,12 @@ class Run:
 
     Args:
         declared: a declaration, as TOML text or parsed.
+        options: further arguments of build_graph.
     """
 
-    def __init__(self, declared: str | Declaration) -> None:
+    def __init__(self, declared: str | Declaration, **options: Any) -> None:
         self.declaration = parse_declaration(declared, "test") if isinstance(declared, str) else declared
-        self.model = build_graph(self.declaration)
+        self.model = build_graph(self.declaration, **options)
         self.session = session(self.model)
 
     @property

@@ -6,10 +6,12 @@ from pathlib import Path
 from sottovoce.fleet import Identity
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.net.wire import SignedHead
-from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip, Messenger
+from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.node.gossip.ledger_head_store import LedgerHeadStore
-from sottovoce.node.gossip.rollback_detector import RollbackDetector
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.gossip.messenger import Messenger
+from sottovoce.node.gossip.witnesses import RollbackDetector
+from sottovoce.node.host import Host
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters
 from sottovoce.privacy.api import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.privacy.vault import LedgerPosition, Spending, Witness
@@ -111,7 +113,7 @@ class PeerNetwork:
 
 def head_gossip(
     village: dict[str, LedgerHeadGossip],
-    identity: Identity,
+    host: Host,
     past: Past,
     book: Path,
     *,
@@ -123,19 +125,20 @@ def head_gossip(
     """Make ledger-head gossip that finds its peers in `village`, by address."""
     messenger = Messenger(
         seal=lambda recipient, kind, payload: payload,
-        transport=PeerNetwork(village, identity.node_id),
+        transport=PeerNetwork(village, host.trust.identity.node_id),
         timeout=1.0,
         counters=Counters(),
         waits=waits or Waits(),
     )
     detector = RollbackDetector(needed, alone)
     return LedgerHeadGossip(
-        identity=identity,
+        host=host,
         vault=past,
         head_store=LedgerHeadStore(book),
         detector=detector,
         messenger=messenger,
         has_contacts=contacts,
+        period=1.0,
     )
 
 

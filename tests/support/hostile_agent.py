@@ -23,7 +23,7 @@ import numpy as np
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.errors import SottovoceError
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.rpc import protocol
 from sottovoce.privacy.rpc.remote import RemoteVault

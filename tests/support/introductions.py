@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from sottovoce.fleet import Fleet, Identity, load
+from sottovoce.fleet import Identity, load
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request
-from sottovoce.fleet.request import read_request
 from sottovoce.net.transports.mqtt.introduction import introduction
 from sottovoce.net.transports.mqtt.secrecy import SessionKey
 from sottovoce.net.wire.v1.mqtt_pb2 import Introduction
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.request import read_request
 
 
 def a_key() -> bytes:

@@ -8,7 +8,7 @@ from sottovoce.fleet import Identity, Trust
 from sottovoce.net.transports import Peer
 from sottovoce.net.transports.mqtt import Broker, MqttTransport, transport
 from sottovoce.net.wire.v1.mqtt_pb2 import Frame
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 
 from tests.support.waiting import let_others_run
 

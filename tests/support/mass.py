@@ -9,12 +9,12 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.golf.public.moments_machine import GolfMoments, MomentsState
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.config import AgentConfig
-from sottovoce.node.assemble import state_files
+from sottovoce.node.state_directory import state_files
 from sottovoce.privacy.api import Release
+from sottovoce_papers.hegedus_2017.golf.public.moments_machine import GolfMoments, MomentsState
 
 from tests.support.saved_states import messages_in_transit, read_agents
 

@@ -92,6 +92,14 @@ class Broker:
             return False
 
 
+class HardenedBroker(Broker):
+    """Broker configured as shipped, with mutual TLS and access control."""
+
+    def __init__(self, configuration: Path, port: int) -> None:
+        super().__init__(configuration.parent / "run")
+        self._file, self.port = configuration, port
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

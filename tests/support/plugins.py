@@ -5,12 +5,12 @@ import re
 import subprocess
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-algorithm.md"
+_PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
-def example() -> str:
-    """Return the module of docs/how-to/own-algorithm.md: the learner momentum-sgd."""
-    (module,) = re.findall(r"```python\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
+def example(page: str = "own-algorithm") -> str:
+    """Return the module that a page shows: by default, the learner momentum-sgd."""
+    (module,) = re.findall(r"```python\n(.*?)```", (_PAGES / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
     return str(module)
 
 

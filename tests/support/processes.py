@@ -1,6 +1,5 @@
 """Command `sottovoce` and agents as separate processes."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -15,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.errors import NetworkError
 from sottovoce.node.control import ask, decode_parameters
-from sottovoce_lab.testbed.isolation import AgentProcess as Forked
-from sottovoce_lab.testbed.isolation import Process
+from sottovoce_lab.testbed.isolation import AgentProcess as Forked, Process
 
 from tests.support.devices import Device
 from tests.support.forks import start
@@ -139,12 +137,6 @@ def running(*devices: Device) -> Iterator[list[AgentProcess]]:
     with ExitStack() as stack:
         agents = [stack.enter_context(AgentProcess(device)) for device in devices]
         yield [agent.ready() for agent in agents]
-
-
-def document(output: str) -> dict[str, Any]:
-    """Parse output that is one JSON document."""
-    parsed: dict[str, Any] = json.loads(output)
-    return parsed
 
 
 def processes_about(words: str) -> list[int]:

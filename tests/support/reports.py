@@ -23,7 +23,8 @@ _ERRORS = {"rmse_mean": NUMBER, "rmse_max": NUMBER, "mae_mean": NUMBER, "rmse_th
 """Fields in place of accuracies, if the model is a mean and nothing is classified."""
 _PREDICTION = {
     "mae_mean": NUMBER, "mae_max": NUMBER, "rmse_mean": NUMBER, "rmse_max": NUMBER, "loss_mean": NUMBER,
-    "mae_least_squares": NUMBER, "mae_persistence": MAYBE, "mae_same_time_yesterday": MAYBE, "unit": (str, type(None)),
+    "mae_least_squares": NUMBER, "mae_own_data": MAYBE,
+    "mae_persistence": MAYBE, "mae_same_time_yesterday": MAYBE, "unit": (str, type(None)),
 }  # fmt: skip
 """Fields in place of accuracies, if a number is predicted."""
 _AGENT = {"id": str, "alive": bool, "cycles": int, "peers": int, "epsilon_spent": MAYBE, "releases": int}

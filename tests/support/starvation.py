@@ -22,10 +22,20 @@ def limited(pid: int, kind: int, soft: int) -> Iterator[None]:
             resource.prlimit(pid, kind, before)
 
 
-def address_space(pid: int) -> int:
-    """Return the size of the address space that a process has mapped, in bytes."""
+@contextmanager
+def without_memory(pid: int, extra: int = 0) -> Iterator[None]:
+    """Keep a process from mapping more than `extra` further bytes inside the `with`.
+
+    Its data are limited, too, since the C library reserves an address space of 64 MiB for a thread's data in advance.
+    """
+    address_space, data = (_mapped(pid, name) + extra for name in ("VmSize", "VmData"))
+    with limited(pid, resource.RLIMIT_AS, address_space), limited(pid, resource.RLIMIT_DATA, data):
+        yield
+
+
+def _mapped(pid: int, name: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    (line,) = [line for line in status.splitlines() if line.startswith("VmSize:")]
+    (line,) = [line for line in status.splitlines() if line.startswith(f"{name}:")]
     return int(line.split()[1]) * 1024
 
 

@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.fleet import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Identity, Trust
 from sottovoce.net.transports import DeliveryFailed, Peer, Transport
 from sottovoce.net.transports.grpc import GrpcTransport
 from sottovoce.net.transports.memory import Exchange, MemoryTransport
 from sottovoce.net.transports.mqtt import Broker, MqttTransport
 from sottovoce.net.transports.multi_transport import MultiTransport
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.devices import free_port
 

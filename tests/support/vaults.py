@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sottovoce.fleet import Fleet
-from sottovoce.node.join import join
 from sottovoce.privacy.rpc.server import ServedVault, VaultServer, listening_socket
 from sottovoce.privacy.vault import Budget, Vault
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.join import join
 
 from tests.support.devices import Device, draw_records, free_port
 from tests.support.waiting import TIMEOUT, until

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-TIMEOUT = 60.0  # seconds; an unused deadline costs nothing, but one that is too short fails a run
+TIMEOUT = 120.0  # seconds; an unused deadline costs nothing, but one that is too short fails a run
 _PAUSE, _SHORT_PAUSE = 0.02, 0.001
 
 

@@ -3,10 +3,13 @@
 import _thread
 import asyncio
 import threading
+from typing import Any, cast
 
 import pytest
 from sottovoce import concurrency
-from sottovoce.concurrency import BackgroundThread, ThreadPool
+from sottovoce.concurrency import BackgroundThread, ThreadPool, Turn
+
+from tests.support.waiting import TIMEOUT
 
 
 def test_work_is_done_in_another_thread_and_awaited() -> None:
@@ -83,3 +86,43 @@ def test_submitted_work_is_done_before_a_pool_ends_unless_cancelled() -> None:
 async def _get_thread_id() -> int:
     asyncio.get_running_loop().set_default_executor(ThreadPool(2))
     return await asyncio.to_thread(threading.get_ident)
+
+
+async def test_a_result_for_which_the_event_loop_has_no_memory_at_first_arrives_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    pool, failures, schedule = ThreadPool(1), [MemoryError(), MemoryError()], loop.call_soon_threadsafe
+
+    def fail_twice(*arguments: Any, **keywords: Any) -> asyncio.Handle:
+        if failures:
+            raise failures.pop()
+        return schedule(*arguments, **keywords)
+
+    monkeypatch.setattr(concurrency, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(loop, "call_soon_threadsafe", fail_twice)
+    async with asyncio.timeout(TIMEOUT):
+        assert await loop.run_in_executor(pool, lambda: 3) == 3
+    assert not failures
+    pool.shutdown()
+
+
+def test_a_turn_ends_although_there_is_no_memory_for_the_arguments_of_exit() -> None:
+    class Lock:
+        """A lock whose `__exit__` fails, as a lock's does without memory for three arguments."""
+
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+            self.acquire, self.release = self.lock.acquire, self.lock.release
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            raise MemoryError
+
+    turn = Turn()
+    turn._lock = cast(threading.Lock, Lock())
+    with pytest.raises(ZeroDivisionError):
+        turn.run(lambda: 1 // 0)
+    assert turn.run(lambda: 3) == 3

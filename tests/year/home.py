@@ -6,6 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.assembly import build_family
@@ -21,7 +22,7 @@ from sottovoce.node.sqlite_store import SqliteStore
 from sottovoce.node.task_activator import TaskActivator, active_configuration
 from sottovoce.privacy.ledger.ledger_file import connect
 from sottovoce.privacy.vault import Ledger, SeededNoise, Vault
-from sottovoce_home.meters import Arrival, Meter
+from sottovoce_home.meters import Arrival, CounterState, Meter
 from sottovoce_home.sources import build_sources
 from sottovoce_home.store import WindowStore
 from sottovoce_lab.simulator.device import Device
@@ -129,10 +130,12 @@ class Home:
         return day if day is not None and day >= self._first else None
 
     def open_feed(self) -> None:
-        """Start the feed, which has forgotten the readings that it had in memory."""
+        """Start the feed, which continues the count that it has stored."""
         (source,) = build_sources(self.config.feed)
         self._meter = Meter(source, HALF_HOUR)
         self._windows = WindowStore(self._directory / "windows.db", HALF_HOUR, keep_days=400)
+        if (state := self._windows.states().get("house")) is not None:
+            self._meter.resume(msgspec.msgpack.decode(state, type=CounterState))
         self.up = True
 
     def close(self) -> None:
@@ -175,7 +178,7 @@ class Home:
                 kept += self._meter.process(
                     Arrival("glow/house/SENSOR/electricitymeter", json.dumps(reading).encode(), False, at, at)
                 )
-        self._windows.write(kept, {})
+        self._windows.write(kept, {}, states={"house": msgspec.msgpack.encode(self._meter.state)})
 
     def replace_meter(self, at: int) -> None:
         """Replace the meter at half hour `at` by one that counts from 0."""

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from sottovoce.data.forecast import energy_kwh, forecast_table
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import TaskRefused
-from sottovoce.fleet import create_fleet
 from sottovoce.fleet.signed_task import SignedTask
 from sottovoce.node.local_vault import LEDGER
-from sottovoce.node.rotation import rotate
 from sottovoce.privacy.accounting.units import Units
-from sottovoce.privacy.ledger.account import audit_account, build_account
 from sottovoce.privacy.vault import Ledger
-from sottovoce_home.blend import Blend, group_by_day
+from sottovoce.reports.account import audit_account, build_account
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation
+from sottovoce_operator.fleet import create_fleet
+from sottovoce_operator.fleet.rotation import rotate
 
 from tests.year.commits import counted
 from tests.year.home import HALF_HOUR, PERIOD, Home
@@ -135,7 +134,6 @@ class Year:
         self._begin(BEFORE * DAY)
         self._fleet = create_fleet(directory / "fleet", "year")
         self._heard = [0] * len(self._homes)
-        self._blends = [Blend() for _ in self._homes]
         self._outcome = Outcome()
 
     def _home(self, place: int, name: str) -> Home:
@@ -170,10 +168,6 @@ class Year:
         joined, mistaken, left = (round(self._plan.days * share) for share in (0.33, 0.52, 0.56))
         for day in range(BEFORE):
             self._listen(day + 1)
-        for records, blend in zip(self._records, self._blends, strict=True):
-            for day in range(BEFORE - 1):
-                if (rows := records.get(day)) is not None:
-                    blend.learn(rows)
         self._now = BEFORE * DAY
         self._simulation.start()
         for home in late:
@@ -318,14 +312,12 @@ class Year:
         if month == len(self._outcome.months):
             self._outcome.months.append(Errors())
             self._refit(day)
-        for i, (home, blend) in enumerate(zip(self._homes, self._blends, strict=True)):
-            if (yesterday := self._records[i].get(day - 1)) is not None:
-                blend.learn(yesterday)
+        for i, home in enumerate(self._homes):
             rows = self._records[i].get(day)
             if rows is None or home.device.model is None:
                 continue
             fleet = home.device.model
-            models = {"fleet": fleet, "own": self._own[i], "pooled": self._pooled, "blend": blend.weights(fleet)}
+            models = {"fleet": fleet, "own": self._own[i], "pooled": self._pooled}
             predicted = {name: energy_kwh(rows, rows[:, :-1] @ model) for name, model in models.items()}
             predicted["persistence"] = energy_kwh(rows, np.zeros(len(rows)))
             self._outcome.months[month].add(predicted, energy_kwh(rows, rows[:, -1]))
@@ -373,7 +365,8 @@ class Year:
 def _by_day(wh: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
     """The records of one home, float64[n, 10], by day, counted from the first day."""
     records = forecast_table(wh[np.newaxis], 0, HALF_HOUR, name="year", origin="year", share=0.0).dataset().records
-    return group_by_day(records)
+    assert records.windows is not None
+    return {int(day): records.features[records.windows == day] for day in np.unique(records.windows)}
 
 
 def _fit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,8 +3,8 @@
 import math
 
 import pytest
+from sottovoce.calculator.composition import NO_GUARANTEE, Release, compose, compose_delta, release_from_event
 from sottovoce.errors import PrivacyError
-from sottovoce.privacy.accounting.composition import NO_GUARANTEE, Release, compose, compose_delta, release_from_event
 from sottovoce.privacy.accounting.discrete import DiscreteGaussian
 from sottovoce.privacy.accounting.events import GaussianSum, PureRelease, RecordReleased, UnprovedRelease
 from sottovoce.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon

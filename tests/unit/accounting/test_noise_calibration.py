@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 import pytest
+from sottovoce.calculator.calibration import calibrate
 from sottovoce.errors import PrivacyError
 from sottovoce.privacy.accounting.accountant import composed_epsilon
-from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.accounting.discrete import discrete_gaussian_delta
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.accounting.pairs import LaplacePair, RemovedPair, ReplacedPair

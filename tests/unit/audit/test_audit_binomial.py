@@ -11,6 +11,8 @@ from sottovoce_lab.auditor.binomial import (
     two_sided_p_value,
     upper_limit,
 )
+from sottovoce_lab.auditor.finding import SIGNIFICANCE
+from sottovoce_lab.auditor.laws import GaussianLaw, Law, MaxNormLaw
 from sottovoce_lab.auditor.p_values import gamma_above, gamma_two_sided, phi, uniform_low_bits, uniformity_p_value
 
 COUNTS = [(0, 20), (3, 50), (20, 20), (500, 1000), (7, 9000), (39, 46)]
@@ -50,6 +52,7 @@ def test_gamma_tails_match_scipy(shape: float, factor: float) -> None:
 
 def test_gamma_tails_at_zero() -> None:
     assert gamma_two_sided(0.0, 0.5) == 0
+    assert gamma_two_sided(0.0, 0.5, 0.5e-6) == pytest.approx(2 * stats.chi2(1).cdf(1e-6), rel=1e-6)
     assert gamma_above(0.0, 3.0) == 1
 
 
@@ -69,3 +72,11 @@ def test_low_bits_p_values() -> None:
     rng = np.random.default_rng(5)
     assert uniform_low_bits(rng.integers(0, 2**40, 4000), 4) > 1e-6
     assert uniform_low_bits(2 * rng.integers(0, 2**40, 4000), 4) == pytest.approx(0, abs=1e-100)
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(2.0), MaxNormLaw(2.0)])
+def test_noise_of_exactly_zero_refutes_nothing(law: Law) -> None:
+    """A release lies on a grid, so it is the exact value once in some thousand times."""
+    values = np.full((1, 1), 0.25)
+    assert min(law.p_values(values, values).values()) > SIGNIFICANCE
+    assert min(law.p_values(np.full((1, 400), 0.25), np.zeros((1, 400))).values()) < SIGNIFICANCE

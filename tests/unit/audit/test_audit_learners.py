@@ -19,5 +19,7 @@ def test_every_learner_is_audited(name: str, fidelity: str) -> None:
     outcome = audit("learner", name, fidelity=fidelity, trials=TRIALS)
     result = outcome.as_dict()
     assert json.loads(json.dumps(result)) == result
+    refuted = [finding.as_dict() for finding in outcome.findings if finding.refuted]
+    assert refuted == [], "at most one in a million audits refutes a sound learner"
     assert outcome.verdict == ("no claim" if name == "push-sum" else f"not refuted at {TRIALS} trials")
     assert (result["seen"], result["epsilon_stated"]) == ("wire", None if name == "push-sum" else 2.0)

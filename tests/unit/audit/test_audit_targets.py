@@ -35,6 +35,8 @@ def test_every_learner_runs_as_shipped(name: str) -> None:
     sampling = next((drawn for key, drawn in usual.items() if key in ALGORITHMS[name].keys), None)
     sampling = {"without-replacement": "blocks", "with-replacement": "poisson"}.get(name, sampling)
     assert subject.public_parameters.get("sampling") == sampling
+    is_centred = name in {"clipd2p", "adad2p", "constd2p"}
+    assert subject.public_parameters.get("record_sums") == (1 if is_centred else None)
     if subject.budget.epsilon is not None:
         records = subject.worlds()["huge"]
         assert min(subject.p_values(records, observe_new_device(subject, records)).values()) > 1e-6

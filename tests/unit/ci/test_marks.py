@@ -1,6 +1,7 @@
 """Marks are enforced: a test without the mark of what it does fails, and only a test of processes is repeated."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ INI = "[pytest]\nmarkers = {marks}\naddopts = --import-mode=importlib --strict-m
 HEAD = "import multiprocessing, os, pathlib, subprocess, sys, threading, time\nimport pytest\n"
 PROCESSES = ["os.wait() if os.fork() else os._exit(0)", "subprocess.run([sys.executable, '-c', ''])"]
 SPAWNED = "c = multiprocessing.get_context('spawn').Process(target=time.time)\n    c.start()\n    c.join()"
-LONG = "while time.process_time() < 2.5: pass"
+LONG = "a = time.process_time()\n    while time.process_time() - a < {}: pass"
 
 
 def run(directory: Path, body: str, *arguments: str) -> str:
@@ -43,13 +44,20 @@ def test_an_unmarked_test_starts_no_process(tmp_path: Path, start: str) -> None:
     assert "1 passed in" in run(tmp_path, f"@pytest.mark.soak\n{body}")
 
 
-def test_an_unmarked_test_takes_little_processor_time(tmp_path: Path) -> None:
-    body = f"def test_one():\n    {LONG}\ndef test_waits(): threading.Event().wait(2.5)\n"
-    output = run(tmp_path, body)
-    assert "2 passed, 1 error" in output, output
-    assert "of processor time; mark it as slow or statistical" in output
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_an_unmarked_test_that_takes_long_is_listed(tmp_path: Path, workers: str) -> None:
+    body = f"def test_one():\n    {LONG.format(2.2)}\ndef test_waits(): threading.Event().wait(2.2)\n"
+    output = run(tmp_path, body, "-n", workers)
+    assert "2 passed in" in output, output
+    assert re.findall(r"SLOW (\S+), [2-9]\.\d s;", output) == ["test_x.py::test_one"]
     for mark in ("slow", "statistical", "process", "soak"):
-        assert "2 passed in" in run(tmp_path, f"@pytest.mark.{mark}\n{body}")
+        assert "SLOW" not in run(tmp_path, f"@pytest.mark.{mark}\n{body}")
+
+
+def test_an_unmarked_test_that_takes_much_too_long_fails(tmp_path: Path) -> None:
+    output = run(tmp_path, f"def test_one():\n    {LONG.format(8.2)}\n")
+    assert "1 passed, 1 error" in output, output
+    assert "of processor time; mark it as slow or statistical" in output
 
 
 FAILS_ONCE = "def test_one():\n    a = pathlib.Path('a')\n    if not a.exists():\n        a.touch()\n        assert 0\n"

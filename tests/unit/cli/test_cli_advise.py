@@ -22,6 +22,7 @@ def _stub_advice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_recommendation_lists_settings_guarantee_and_the_best_local_noise() -> None:
     completed = run_here("advise", "--agents", "20", "--features", "8", "--classes", "4")
     assert completed.code == 0, completed.err
+    assert "group-sgd" in completed.err, "the first answer"
     lines = {line[:11].strip(): line[12:] for line in completed.out.splitlines()}
     assert lines["learner"] == "group-sgd"
     assert lines["settings"] == "steps = 40"

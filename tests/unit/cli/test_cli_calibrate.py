@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.support.command import run_here
-from tests.support.processes import document
+from tests.support.command import document, run_here
 
 
 @pytest.mark.parametrize("epsilon, sensitivity", [(1.0, 1.0), (0.1, 2.0), (50.0, 0.01)])

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import run_here
-from tests.support.processes import document
+from tests.support.command import document, run_here
 
 SAMPLED = "gaussian:sigma=1,rate=0.01,count=1000"
 CHARGE = (
@@ -115,6 +114,7 @@ def test_relations_cannot_be_mixed() -> None:
     assert "compose" in completed.err
 
 
+@pytest.mark.papers
 def test_views_on_a_ring() -> None:
     options = ("--topology", "ring", "--agents", 8, "--rounds", 10, "--noise", "fresh", "--from", 2)
     result = document(run_here("privacy", "views", *options, "--seen-by", 0, "--json").out)
@@ -128,6 +128,7 @@ def test_views_on_a_ring() -> None:
     )
 
 
+@pytest.mark.papers
 def test_views_on_a_graph_from_a_file(tmp_path: Path) -> None:
     edges = tmp_path / "edges.csv"
     edges.write_text("0,1\n1,2\n")
@@ -137,6 +138,7 @@ def test_views_on_a_graph_from_a_file(tmp_path: Path) -> None:
     assert two["pairwise"]["mu_squared"] == pytest.approx(1)
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize(
     "changes, words",
     [

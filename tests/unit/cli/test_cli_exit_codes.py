@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ExitCode, InternalError, SottovoceError
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.command import Ended, run_here
 from tests.support.devices import Device, new_device
@@ -39,15 +39,29 @@ def run(device: Device) -> Ended:
     return run_here("agent", "run", "--config", device.config)
 
 
-def test_0_done() -> None:
+def test_0_the_version() -> None:
     completed = run_here("--version")
     assert (completed.code, completed.err) == (0, "")
     assert completed.out.startswith("sottovoce 0.")
-    for arguments in ((), ("agent",), ("agent", "run"), ("testbed",), ("fleet",), ("ledger", "show"), ("config",)):
-        for flag in ("--help", "-h"):
-            completed = run_here(*arguments, flag)
-            assert (completed.code, completed.err) == (0, "")
-            assert completed.out.lstrip().startswith("Usage: ")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("agent",),
+        ("agent", "run"),
+        pytest.param(("testbed",), marks=pytest.mark.papers),
+        ("fleet",),
+        ("ledger", "show"),
+        ("config",),
+    ],
+)
+def test_0_help(arguments: tuple[str, ...], flag: str) -> None:
+    completed = run_here(*arguments, flag)
+    assert (completed.code, completed.err) == (0, "")
+    assert completed.out.lstrip().startswith("Usage: ")
 
 
 @pytest.mark.parametrize(
@@ -60,10 +74,10 @@ def test_0_done() -> None:
             ("agent", "stop", "--config", "a", "--state", "b"),
             "--state DIRECTORY",
         ),
-        (("testbed", "--agents", "many"), "'many' is not a valid int"),
-        (("testbed", "--learner", "sgd"), "unknown learner"),
-        (("testbed", "--transport", "pigeon"), "is not one of"),
-        (("testbed", "--bogus"), "No such option: --bogus"),
+        pytest.param(("testbed", "--agents", "many"), "'many' is not a valid int", marks=pytest.mark.papers),
+        pytest.param(("testbed", "--learner", "sgd"), "unknown learner", marks=pytest.mark.papers),
+        pytest.param(("testbed", "--transport", "pigeon"), "is not one of", marks=pytest.mark.papers),
+        pytest.param(("testbed", "--bogus"), "No such option: --bogus", marks=pytest.mark.papers),
         (("fleet", "join", "--state", "x", "--epsilon", "nan"), "--epsilon must be positive"),
         (("fleet", "join", "--state", "x", "--epsilon", "inf"), "--epsilon must be positive"),
         (("fleet", "join", "--state", "x", "--delta", "1"), "between"),
@@ -86,6 +100,10 @@ def test_0_a_group_without_a_command_shows_its_help(group: tuple[str, ...]) -> N
 def test_3_configuration(device: Device) -> None:
     device.configure(learner={"perod": 1})
     assert_ended(run(device), ExitCode.CONFIGURATION, ": learner.perod: unknown key", "did you mean `period`?")
+
+
+@pytest.mark.papers
+def test_3_configuration_of_a_testbed() -> None:
     assert_ended(run_here(*MEMORY, "--set", "learner.clip=nan"), ExitCode.CONFIGURATION, "learner.clip")
     assert_ended(
         run_here(*MEMORY, "--set", "learner.steps=few"),
@@ -108,6 +126,10 @@ def test_4_data(device: Device) -> None:
     assert_ended(run(device), ExitCode.DATA, f"{device.records}", "does not exist")
     device.records.write_bytes(b"not an archive")
     assert_ended(run(device), ExitCode.DATA, f"{device.records}")
+
+
+@pytest.mark.papers
+def test_4_data_of_a_testbed() -> None:
     assert_ended(run_here(*MEMORY, "--data", "csv:/no/such.csv#label=y"), ExitCode.DATA, "/no/such.csv")
     assert_ended(run_here(*MEMORY, "--data", "mnist"), ExitCode.DATA, "Known kinds: digits")
     assert_ended(run_here(*MEMORY, "--set", "data.partition=heaps"), ExitCode.DATA, "Known partitions: iid")
@@ -123,7 +145,7 @@ def test_4_data_that_contradict_the_configuration(device: Device) -> None:
 def test_4_unreadable_state(device: Device) -> None:
     state = device.state / "state.db"
     state.write_bytes(b"\0" * 8192)
-    assert_ended(run(device), ExitCode.DATA, f"{state}", "Move state.db, state.db-wal and state.db-shm aside")
+    assert_ended(run(device), ExitCode.DATA, f"{state}", "move state.db, state.db-wal and state.db-shm aside")
 
 
 def test_5_ledger_missing(device: Device) -> None:
@@ -164,14 +186,19 @@ def test_5_ledger_created_for_another_budget(device: Device, key: str, value: An
 
 
 def test_5_unproved(device: Device) -> None:
+    device.configure(learner={"name": "push-sum"})
+    assert_ended(run(device), ExitCode.PRIVACY, "adds no noise, so it cannot guarantee any ε")
+
+
+@pytest.mark.papers
+def test_5_an_unproved_testbed() -> None:
     words = "adds no noise, so it cannot guarantee any ε"
     assert_ended(run_here(*MEMORY, "--learner", "push-sum", "--epsilon", "2"), ExitCode.PRIVACY, words)
     refusal = ("--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=no")
     assert_ended(run_here(*MEMORY, *refusal), ExitCode.PRIVACY, words)
-    device.configure(learner={"name": "push-sum"})
-    assert_ended(run(device), ExitCode.PRIVACY, words)
 
 
+@pytest.mark.papers
 def test_5_unproved_can_still_be_run_and_guarantees_nothing() -> None:
     completed = run_here(
         *MEMORY, "--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=true", "--json"
@@ -181,6 +208,7 @@ def test_5_unproved_can_still_be_run_and_guarantees_nothing() -> None:
     assert '"status": "none"' in completed.out
 
 
+@pytest.mark.papers
 def test_5_a_budget_that_cannot_be_kept(device: Device) -> None:
     assert_ended(run_here(*MEMORY, "--epsilon", "1e-9"), ExitCode.PRIVACY, "grid")
     assert_ended(run_here(*MEMORY, "--set", "learner.steps=0"), ExitCode.PRIVACY, "release")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from sottovoce.cli.agent import _renewal_advice
-from sottovoce.fleet import open_fleet
-from sottovoce.node.enroller import INVITATIONS, list_open_invitations
 from sottovoce.node.gossip.revocation_store import NAME
+from sottovoce_operator.fleet import open_fleet
+from sottovoce_operator.fleet.enroller import INVITATIONS, list_open_invitations
 
 from tests.support.command import run_here
 from tests.support.devices import free_port, new_device

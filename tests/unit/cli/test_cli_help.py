@@ -22,6 +22,7 @@ def commands(group: TyperGroup, before: tuple[str, ...] = ()) -> Iterator[tuple[
             yield (*before, name), below
 
 
+@pytest.mark.papers
 def test_commands_are_grouped_in_order() -> None:
     completed = run_here().out
     positions = [completed.index(f"─ {heading} ─") for heading in HEADINGS]
@@ -46,12 +47,12 @@ def test_an_example_can_be_parsed(name: str) -> None:
 @pytest.mark.parametrize(
     "words, found",
     [
-        ("testbed --learner p", ["push-sum", "pdsl"]),
-        ("testbed --data b", ["breast-cancer"]),
-        ("testbed --model mn", ["mnist-cnn", "mnist-mlp"]),
-        ("testbed --topology r", ["ring"]),
-        ("privacy audit --mechanism discrete-g", ["discrete-gaussian"]),
-        ("simulate gol", ["golf"]),
+        pytest.param("testbed --learner p", ["push-sum", "pdsl"], marks=pytest.mark.papers),
+        pytest.param("testbed --data b", ["breast-cancer"], marks=pytest.mark.papers),
+        pytest.param("testbed --model mn", ["mnist-cnn", "mnist-mlp"], marks=pytest.mark.papers),
+        pytest.param("testbed --topology r", ["ring"], marks=pytest.mark.papers),
+        pytest.param("privacy audit --mechanism discrete-g", ["discrete-gaussian"], marks=pytest.mark.papers),
+        pytest.param("simulate gol", ["golf"], marks=pytest.mark.papers),
         ("led", ["ledger"]),
     ],
 )

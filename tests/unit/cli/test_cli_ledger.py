@@ -10,10 +10,9 @@ from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.ledger.budget import StoredRelease
 from sottovoce.privacy.vault import Budget, Ledger
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
-from tests.support.processes import document
 
 Document = dict[str, Any]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.support.command import run_here
-from tests.support.processes import document
+from tests.support.command import document, run_here
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize(
     "arguments, what",
     [
@@ -25,5 +25,9 @@ def test_nearly_no_noise_guarantees_nothing() -> None:
     for event in ("gaussian:sigma=1e-200", "gaussian:sigma=1e-12,rate=0.1,count=3"):
         result = document(run_here("privacy", "compose", "--event", event, "--json").out)
         assert (result["epsilon"], result["status"]) == (None, "none")
+
+
+@pytest.mark.papers
+def test_nearly_no_noise_hides_nothing_from_an_observer() -> None:
     observed = document(run_here("privacy", "views", "--from", 1, "--seen-by", 0, "--sigma", "1e-200", "--json").out)
     assert (observed["local"]["mu_squared"], observed["local"]["epsilon"]) == (None, None)

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from sottovoce.privacy.vault import gaussian_mu
 
-from tests.support.command import run_here
+from tests.support.command import document, run_here
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
-from tests.support.processes import document
 
 
 @pytest.fixture(scope="module")

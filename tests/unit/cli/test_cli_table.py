@@ -13,7 +13,7 @@ from sottovoce_lab.testbed.progress import Moment
 
 _ACCURACIES = Metrics(0.81, 0.7, 0.9, 0.5)
 _ERRORS = Errors(0.5, 0.123, 0.2, 0.1, 0.1, 0.01, 0.4, 2.0)
-_PREDICTED = PredictionErrors(0.5, 0.123, 0.3, 0.2, 0.4, 0.11, 0.19, None, "kWh")
+_PREDICTED = PredictionErrors(0.5, 0.123, 0.3, 0.2, 0.4, 0.11, 0.15, 0.19, None, "kWh")
 
 
 @pytest.fixture(params=[True, False], ids=["terminal", "pipe"])
@@ -62,6 +62,21 @@ def test_without_a_terminal_only_some_cycles_have_a_line(output: io.StringIO) ->
     assert 5 <= len(lines) < 30
 
 
+def test_a_phase_after_the_summary_shows_its_progress_alone(
+    output: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "_PATIENCE_SECONDS", -1.0)
+    watcher = ConsoleWatcher(quiet=False)
+    with watcher:
+        watcher.show_moment(_moment(30))
+    before = len(output.getvalue())
+    with watcher:
+        watcher.advance("simulations", 2, 9)
+    after = output.getvalue()[before:]
+    assert re.search(r"2 of 9 simulations|simulations .*2/9", after)
+    assert "0.810" not in after
+
+
 def test_a_comparison_is_sorted_by_accuracy_with_intervals(output: io.StringIO) -> None:
     report = {
         "run": {"agents": 12},
@@ -85,3 +100,37 @@ def test_a_comparison_is_sorted_by_accuracy_with_intervals(output: io.StringIO) 
     assert "anyone on the network" in lines[2]
     assert "± 0.004" in lines[3]
     assert "means of 3 seeds" in output.getvalue()
+
+
+@pytest.mark.parametrize(
+    "final, comparisons, first, last",
+    [
+        (
+            {"mae_mean": 0.083, "mae_least_squares": 0.071, "mae_own_data": 0.09, "mae_persistence": 0.11,
+             "mae_same_time_yesterday": None, "rmse_mean": 0.2},
+            [{"mae_mean": 0.078, "half_interval": 0.001, "label": "no noise", "promise": "no one", "seeds": 3}],
+            "0.11 ", "0.071",
+        ),
+        ({"mae_mean": 0.2, "rmse_mean": 0.3, "rmse_prior": 0.5, "rmse_clip": 0.01}, [], "0.5 ", "0.01"),
+    ],
+    ids=["forecasts", "means"],
+)  # fmt: skip
+def test_errors_are_compared_from_the_largest_to_the_smallest(
+    final: dict[str, Any], comparisons: list[dict[str, Any]], first: str, last: str, output: io.StringIO
+) -> None:
+    report = {
+        "run": {"agents": 6},
+        "baselines": None,
+        "privacy": {"epsilon": None, "threat_model": "none"},
+        "final": {"accuracy_mean": None, **final},
+        "comparisons": comparisons,
+    }
+    ConsoleWatcher(quiet=False).compare(report)
+    lines = [line for line in output.getvalue().splitlines() if re.match(r"0\.\d", line)]
+    assert lines[0].startswith(first)
+    assert lines[-1].startswith(last)
+    assert any("this run: 6 devices, no ε" in line for line in lines)
+    assert len(lines) == 1 + len(comparisons) + sum(
+        final.get(key) is not None
+        for key in ("mae_least_squares", "mae_own_data", "mae_persistence", "rmse_prior", "rmse_clip")
+    )

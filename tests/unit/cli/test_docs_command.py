@@ -15,13 +15,21 @@ ROOT = Path(__file__).parents[3]
 
 def test_all_pages_are_listed_with_their_titles() -> None:
     listed = run_here("docs").out
-    assert re.search(r"^reference/exit-codes/9 +Exit code 9: plug-in$", listed, re.MULTILINE)
+    assert re.search(r"^reference/exit-codes +Exit codes$", listed, re.MULTILINE)
     assert len(listed.splitlines()) == len(all_pages())
 
 
-@pytest.mark.parametrize("name", ["exit-codes/9", "reference/exit-codes/9", "docs/reference/exit-codes/9.md"])
+@pytest.mark.parametrize("name", ["exit-codes", "reference/exit-codes", "docs/reference/exit-codes.md"])
 def test_a_page_is_shown_by_name_or_path(name: str) -> None:
-    assert run_here("docs", name).out.startswith("# Exit code 9: plug-in\n")
+    assert run_here("docs", name).out.startswith("# Exit codes\n")
+
+
+def test_a_section_is_shown_by_the_address_that_messages_contain() -> None:
+    shown = run_here("docs", "docs/reference/exit-codes.md#9-plug-in").out
+    assert shown.startswith("## 9: plug-in\n")
+    assert "## 75" not in shown
+    whole = run_here("docs", "exit-codes#no-such-section").out
+    assert whole.startswith("# Exit codes\n")
 
 
 def test_pages_are_searched() -> None:

@@ -35,3 +35,54 @@ def test_coefficients_are_released_and_the_vector_is_published() -> None:
 def test_contradictory_settings_are_refused_by_name(learner: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         family(**learner)
+
+
+HOMES = {"features": 48, "windows": [20_089, 20_453]}
+
+
+def of_homes(data: dict[str, Any] | None = None, **learner: Any) -> Family:
+    tables = {
+        "agent": {"state": "."},
+        "data": {
+            "source": "digits",
+            "classes": 2,
+            "transform": "none",
+            "expected_records": 1.0,
+            **HOMES,
+            **(data or {}),
+        },
+        "learner": {"name": "average", **learner},
+        "membership": {"sampling": "static"},
+    }
+    return build_family(config_from_tables(tables, "test"))
+
+
+def test_products_are_one_vector_of_length_one() -> None:
+    result = of_homes(products=["monthly-profile", "flags"], shares=[0.3, 0.1], flags=["ev"])
+    assert isinstance(result.terms, MeanTerms)
+    profile = result.terms.profile
+    assert (profile.size, result.model.size, profile.bound) == (14, 14, 1.0)
+    assert profile.shares == pytest.approx((0.75, 0.25))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "learner, data, words",
+    [
+        ({"products": ["weekly-profile"]}, {}, r"learner\.products.*weekly-profile.*monthly-profile"),
+        ({"products": ["flags", "flags"]}, {}, r"learner\.products.*once"),
+        ({"products": ["flags"], "flags": ["heat-pump"]}, {}, r"learner\.flags.*heat-pump.*pv"),
+        ({"products": ["flags"], "flags": []}, {}, r"learner\.flags.*at least one"),
+        ({"products": ["flags"], "shares": [0.5, 0.5]}, {}, r"learner\.shares.*2.*1"),
+        ({"products": ["flags"], "public": "mars"}, {}, r"learner\.public.*mars.*gb-1"),
+        ({"products": ["flags"], "fleet_size": 500}, {}, r"learner\.fleet_size.*300"),
+        ({"products": ["flags"], "harmonics": 3, "shape_clip": 1.0}, {}, r"learner\.products.*harmonics"),
+        ({"products": ["flags"]}, {"windows": [20_089, 20_300]}, r"data\.windows.*365"),
+        ({"products": ["flags"]}, {"features": 24}, r"learner\.products.*data\.features.*48"),
+        ({"products": ["flags"]}, {"transform": "unit"}, r"learner\.products.*data\.transform"),
+    ],
+)
+def test_products_that_cannot_be_computed_are_refused_by_name(
+    learner: dict[str, Any], data: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        of_homes(data, **learner)

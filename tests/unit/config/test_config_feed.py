@@ -3,9 +3,11 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sottovoce.config import load
+from sottovoce.config.task_config import config_for_task
 from sottovoce.errors import ConfigError
 from sottovoce_home.sources import broker_settings, broker_url, build_sources
 
@@ -76,7 +78,13 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, words",
     [
-        (METER.replace("dsmr-reader", "dsmr"), "dsmr-reader, glow"),
+        (METER.replace("dsmr-reader", "dsmr"), "dsmr-reader, esp8266-p1meter"),
+        (METER.replace("dsmr-reader", "tasmota-smll"), "did you mean tasmota-sml? choose one of"),
+        (METER.replace("dsmr-reader", "tasmota-sml-key") + 'names = { device = "d", sensor = "S" }', "missing key: "),
+        (
+            METER.replace("dsmr-reader", "tasmota-sml-key") + 'names = { device = "d", sensor = "S" }',
+            "one of total_in, ",
+        ),
         (METER.replace("dsmr-reader", "glow"), "missing device"),
         (METER + 'names = { device = "x" }', "placeholder"),
         (METER + 'id = "1"', "meter id"),
@@ -87,6 +95,8 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER + METER, "already"),
         (METER + "longest_gap = 1801", "1800 s"),
         (METER + "replay = true", "measurement"),
+        (METER + 'latest = "2d"', "measurement"),
+        (METER + 'latest = "2 days"', "latest"),
         (METER + "max_power = 0", "meters.0.max_power"),
         (METER + 'topic = "x"', "unknown key"),
         (METER.replace("house", "My House"), "feed.meters.0.name"),
@@ -164,6 +174,7 @@ def test_invalid_certificates_are_named(tmp_path: Path) -> None:
             broker_settings(load(path), "abc")
 
 
+@pytest.mark.papers
 def test_only_forecasting_learners_accept_a_feed(tmp_path: Path) -> None:
     learner = '[learner]\nname = "dp-dpsgd"\n[privacy]\nunit = "record"\n'
     words = r"learner\.name: a feed requires forecasts, which dp-dpsgd does not support; choose one of"
@@ -180,13 +191,12 @@ def test_only_forecasting_learners_accept_a_feed(tmp_path: Path) -> None:
             r"data\.expected_records",
         ),
         ("home.example:1884", "home.example:1884#test=0.25", r"data\.source"),
-        ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing"),
     ],
 )
 def test_a_followed_feed_requires_days(tmp_path: Path, old: str, new: str, named: str) -> None:
     head = HEAD.replace(old, new) if old else HEAD + new
     assert load(write_config(tmp_path, METER)).follows
-    assert getattr(load(write_config(tmp_path, METER)).learner, "mixing", None) == "pairwise"
+    assert getattr(load(write_config(tmp_path, METER)).learner, "mixing", None) == "contributions"
     with pytest.raises(ConfigError, match=named):
         load(write_config(tmp_path, METER, head))
     by_record = '[privacy]\nunit = "record"\n'
@@ -198,3 +208,32 @@ def test_a_feed_is_also_followed_if_the_unit_is_the_device(tmp_path: Path) -> No
     assert load(write_config(tmp_path, by_device + METER)).follows
     with pytest.raises(ConfigError, match=r"data\.windows"):
         load(write_config(tmp_path, by_device + METER, re.sub("windows = .*\n", "", HEAD)))
+
+
+def test_a_home_that_follows_signed_tasks_states_only_its_own_facts(tmp_path: Path) -> None:
+    path = tmp_path / "elm.toml"
+    short = (
+        'agent.state = "elm"\ndata.source = "feed:mqtt://home"\n'
+        'feed.meters = [{ name = "house", format = "glow", names = { device = "C8" } }]\n'
+    )
+    path.write_text(short)
+    config = load(path)
+    assert config.vault.tasks == "signed", "nothing is released before a task that the fleet has signed"
+    assert (config.unit, config.data.classes) == ("device", 1)
+    path.write_text(short + 'vault.tasks = "any"\n')
+    with pytest.raises(ConfigError, match=r"data\.features|data: "):
+        load(path)
+    path.write_text(short + "data.classes = 1\n")
+    with pytest.raises(ConfigError, match="features"):
+        load(path)
+
+
+def test_a_meter_s_task_without_a_unit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "elm.toml"
+    path.write_text('agent.state = "elm"\ndata.source = "feed:mqtt://home"\n')
+    facts = {"features": 10, "classes": 1, "expected_records": 44, "transform": "none", "windows": [20_454, 20_900]}
+    tables: dict[str, dict[str, Any]] = {"data": facts, "learner": {"model": "ridge"}, "privacy": {}}
+    with pytest.raises(ConfigError, match=r"privacy\.unit"):
+        config_for_task(load(path), tables, 1)
+    for unit in ("device", "window"):
+        assert config_for_task(load(path), {**tables, "privacy": {"unit": unit}}, 1).unit == unit

@@ -1,6 +1,5 @@
 """Keys in `[learner]`: each belongs to the named learner, or is an error instead of being ignored."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,12 @@ from sottovoce.learning.settings import LearnerSettings
 from sottovoce_lab.testbed.options import parse_settings
 
 from tests.support.command import run_here
-from tests.support.sources import ROOT
 
 HEAD = '[agent]\nstate = "state"\n[data]\nsource = "npz:x.npz"\nfeatures = 2\nclasses = 2\nexpected_records = 9\n'
 VALUES = {
     "budget": '"k-times"', "controller": '"always-global"', "shapley": '"cosine"', "perturbation": '"laplace"',
     "momentum": "0.5", "clip_quantile": "0.5", "clipping": '"decay"', "sampling": '"poisson"',
-    "begins_walk": "true", "chebyshev": "true",
+    "begins_walk": "true", "chebyshev": "true", "start": "[0.5]", "centre": '"private"',
 }  # fmt: skip
 
 
@@ -81,20 +79,6 @@ def test_a_repeated_assignment_is_refused() -> None:
             2,
             True,
         )
-
-
-def test_the_page_lists_every_learner_s_keys() -> None:
-    page = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \| (`[a-z_]+`(?:, `[a-z_]+`)*) \|$", page, re.MULTILINE)
-    output = {name: _words(keys) for names, keys in rows for name in _words(names)}
-    assert {name: sorted(keys) for name, keys in output.items()} == {
-        name: sorted(known.keys) for name, known in ALGORITHMS.items()
-    }
-    assert f"Every learner has these keys: {', '.join(f'`{key}`' for key in COMMON_KEYS)}." in page
-
-
-def _words(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 @pytest.mark.parametrize(

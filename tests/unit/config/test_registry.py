@@ -7,9 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import sottovoce_papers
 from sottovoce import algorithms
-from sottovoce.errors import PluginError
-from sottovoce.learning import registry
+from sottovoce.config import config_from_tables
+from sottovoce.errors import ConfigError, PluginError
+from sottovoce.learning import papers, registry
 from sottovoce.learning.registry import ALGORITHMS, DEFAULT, Algorithm, foreign_key_error, unknown_name_hint
 from sottovoce.learning.settings import LearnerSettings
 from sottovoce.plugins import attribution
@@ -18,13 +20,14 @@ from sottovoce.plugins.discovery import KINDS, _installed
 from tests.support.sources import display_path, sources
 
 GROUP = KINDS["learner"]
-FOLDERS = Path(algorithms.__file__).parent
+FOLDERS = (Path(algorithms.__file__).parent, Path(sottovoce_papers.__file__).parent)
 OTHERWISE_MEANT = {  # files in which an algorithm's name has another meaning
     "sottovoce/privacy/accounting/sampled.py": {"without-replacement"},  # a way to draw a batch
-    "sottovoce/privacy/accounting/release_notation.py": {"without-replacement"},
+    "sottovoce/calculator/release_notation.py": {"without-replacement"},
     "sottovoce_lab/simulator/mixing.py": {"push-sum"},  # owner of the weights
     "sottovoce_lab/auditor/targets/__init__.py": {"adad2p"},  # a mechanism
     "sottovoce/learning/registry.py": {DEFAULT},
+    "sottovoce/learning/papers.py": {*papers.LEARNERS},  # to say which package has a learner
     # the papers' own variants have one module for each family
     "sottovoce_lab/published/push_sum.py": {"adad2p", "clipd2p", "constd2p", "without-replacement"},
     "sottovoce_lab/published/rounds.py": {"dp-cga", "dp-dpsgd", "dp-net-fleet", "muffliato", "pdsl"},
@@ -44,14 +47,15 @@ def find_named_algorithms(file: Path) -> set[str]:
     """Return the algorithms that a file names."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return words & {name for name in ALGORITHMS if name in registry._built_in_algorithms()}
+    return words & {name for name in ALGORITHMS if name in registry._own_algorithms()}
 
 
+@pytest.mark.slow
 def test_no_algorithm_is_named_outside_its_folder() -> None:
     result = {
         display_path(file): names
         for file in sources()
-        if not file.is_relative_to(FOLDERS) and (names := find_named_algorithms(file))
+        if not any(map(file.is_relative_to, FOLDERS)) and (names := find_named_algorithms(file))
     }
     assert result == OTHERWISE_MEANT
 
@@ -145,3 +149,39 @@ def test_an_unknown_name_is_refused() -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_each_states_what_one_dishonest_member_can_do(name: str) -> None:
     assert not ALGORITHMS[name].one_member.startswith("unknown")
+
+
+@pytest.fixture
+def without_papers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run a test as if `sottovoce-papers` were installed in another version."""
+    monkeypatch.setattr("sottovoce.__version__", "0.0.1")
+    _forget_papers()
+    yield
+    monkeypatch.undo()
+    _forget_papers()
+
+
+def _forget_papers() -> None:
+    papers.installed_learners.cache_clear()
+    registry._own_algorithms.cache_clear()
+
+
+def test_the_papers_provide_exactly_the_learners_of_the_table() -> None:
+    assert set(papers.installed_learners()) == set(papers.LEARNERS)
+
+
+@pytest.mark.usefixtures("without_papers")
+@pytest.mark.parametrize("name", sorted(papers.LEARNERS))
+def test_a_learner_of_a_missing_package_says_what_to_install(name: str) -> None:
+    assert name not in ALGORITHMS
+    with pytest.raises(ConfigError, match=f"learner.*pip install '{papers.DISTRIBUTION}==") as raised:
+        config_from_tables({"learner": {"name": name}}, "test")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("without_papers")
+def test_another_package_cannot_take_the_name_of_a_paper_s_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = min(papers.LEARNERS)
+    install_plugins(monkeypatch, EntryPoint(name, f"{__name__}:MISNAMED", GROUP))
+    with pytest.raises(PluginError, match="Sottovoce itself"):
+        ALGORITHMS[name]

@@ -30,6 +30,22 @@ def test_a_profile_is_the_mean_over_days_with_readings(tmp_path: Path) -> None:
     assert result.test is None
 
 
+def test_days_are_records_of_their_own_with_the_day_as_window(tmp_path: Path) -> None:
+    wh = np.full((2, 3 * 48), 100, dtype=np.int16)
+    wh[0, 48:96] = -1  # a day without readings
+    wh[1, 10:12] = -1  # an hour between equal readings
+    spec = write_meters(tmp_path, wh=wh)
+    result = load(f"{spec}#task=days&first=2025-01-01")
+    assert result.records.windows is not None
+    assert result.records.windows.tolist() == [20_089, 20_091, 20_089, 20_090, 20_091]
+    assert result.groups is not None
+    assert result.groups.tolist() == [0, 0, 1, 1, 1]
+    np.testing.assert_allclose(result.records.features, 0.1)
+    for options, word in (("task=days&first=monday", "monday"), ("first=2025-01-01", "first")):
+        with pytest.raises(DataError, match=word):
+            load(f"{spec}#{options}")
+
+
 @pytest.mark.parametrize(
     "arrays",
     [{"X": np.zeros((2, 48))}, {"wh": np.zeros((2, 47), dtype=np.int16)}, {"wh": np.zeros((2, 48))},

@@ -47,7 +47,8 @@ def test_an_unlocked_extra_is_named() -> None:
 @pytest.mark.process
 def test_a_device_runs_the_same_packages_on_every_python() -> None:
     """Pip evaluates markers for the building Python, not for the release's."""
-    markers = [block.partition("\n")[0] for block in requirements("discovery", "metrics", "onnx", "qr").values()]
+    (extras,) = re.findall(r"^deploy/debian/requirements (.*) >", (DEBIAN / "build").read_text(), re.MULTILINE)
+    markers = [block.partition("\n")[0] for block in requirements(*extras.split()).values()]
     assert not [line for line in markers if re.search("python_(full_)?version", line)]
 
 
@@ -87,16 +88,18 @@ def test_an_unknown_release_or_architecture_is_refused_in_one_line(variable: str
     assert named in done.stderr
 
 
+@pytest.mark.papers
 def test_the_manual_page_has_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1790000000")
     page = "\n".join(runpy.run_path(str(DEBIAN / "manpage"))["page"]())
     assert page.startswith('.TH SOTTOVOCE 1 "2026-09-21"')
     names = [name for group in cli._PANELS.values() for name in group]
-    for name in set(names) - set(cli._LAB_COMMANDS):
+    workstation = {*cli._LAB_COMMANDS}
+    for name in set(names) - workstation:
         assert f'.SH "{name.upper()}"' in page
-    for name in ("agent run", "fleet join", "privacy calibrate"):
+    for name in ("agent run", "fleet init", "fleet join", "fleet task propose", "privacy calibrate", "privacy dossier"):
         assert f'.SS "{name}"' in page
-    for name in cli._LAB_COMMANDS:
+    for name in workstation:
         assert f'.SH "{name.upper()}"' not in page, "a device does not have it"
     assert "\\-\\-neighbouring" in page
     assert all(len(line) < 1000 for line in page.splitlines())

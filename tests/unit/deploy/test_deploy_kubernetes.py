@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 from sottovoce.config import load
-from sottovoce.fleet import Fleet, create_fleet
 from sottovoce.fleet import load as load_identity
-from sottovoce.fleet.ca import new_bundle
-from sottovoce.fleet.invitation import Seeds, write_bundle
+from sottovoce.fleet.invitation import Seeds
+from sottovoce_operator.fleet import Fleet, create_fleet
+from sottovoce_operator.fleet.bundles import new_bundle, write_bundle
 
 PROJECT = Path(__file__).resolve().parents[3]
 PAGE = PROJECT / "docs/how-to/kubernetes.md"

@@ -6,7 +6,7 @@ import pytest
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import cells
 from sottovoce.errors import ConfigError, ExitCode
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device
@@ -39,3 +39,15 @@ def test_too_few_peers_and_a_dishonest_one_cause_warnings(device: Device) -> Non
     assert (alone.level, "1 of the 8" in alone.what) == (Level.WARNING, True)
     lied = worst_finding(cells(make_subject(device, status={"peers": [{}] * 7, "dishonest": "b3 lied (proved)"})))
     assert (lied.level, "b3" in lied.what, "proved" in lied.what) == (Level.WARNING, True, True)
+    refused = worst_finding(cells(make_subject(device, status={"peers": [{}] * 7, "sums_refused": 2})))
+    assert (refused.level, "2 secure sums" in refused.what) == (Level.WARNING, True)
+
+
+def test_the_neighbours_in_a_large_sum_are_stated(device: Device) -> None:
+    limits = {"min": 250, "max": 300, "colluding": 15, "threshold": 0.75}
+    secure_sums(device, membership={"sampling": "newscast"}, privacy={"cell": limits})
+    assert any("96" in finding.what and "56" in finding.what for finding in cells(make_subject(device)))
+    secure_sums(device, membership={"sampling": "newscast"}, privacy={"cell": limits | {"min": 100, "max": 128}})
+    assert not any(
+        "neighbours" in finding.what or "keys and masks" in finding.what for finding in cells(make_subject(device))
+    )

@@ -7,9 +7,10 @@ import pytest
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import certificates
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.fleet import Fleet
 from sottovoce.fleet.renewal import renewal_time
-from sottovoce.node.gossip.revocation_store import revoke, store_revocation_list
+from sottovoce.node.gossip.revocation_store import store_revocation_list
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.signing import revoke
 
 from tests.support.devices import Device, identity_files, new_device
 from tests.support.fleets import validity_ending_in

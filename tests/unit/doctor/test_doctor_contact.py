@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level
-from sottovoce.doctor.network import broker, find_connection_error, peers, run_with_deadline
-from sottovoce.doctor.network import device_credentials as credentials
+from sottovoce.doctor.network import (
+    broker,
+    device_credentials as credentials,
+    find_connection_error,
+    peers,
+    run_with_deadline,
+)
 from sottovoce.errors import ExitCode
-from sottovoce.fleet import Fleet
 from sottovoce.net.listening import split_address
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import Device, free_port, identity_files, new_device
 from tests.support.fleets import new_fleet

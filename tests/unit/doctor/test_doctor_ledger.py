@@ -11,10 +11,10 @@ from sottovoce.data import Records
 from sottovoce.doctor import Level
 from sottovoce.doctor.device import ledger
 from sottovoce.errors import ExitCode, LedgerError
-from sottovoce.fleet import Fleet
 from sottovoce.privacy.accounting.events import PureRelease
 from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce.privacy.vault.numbering import enrol_records
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.devices import Device, new_device
 from tests.support.patients import make_subject, worst_finding
@@ -32,6 +32,7 @@ def test_an_intact_ledger_with_its_remaining_budget(device: Device) -> None:
     assert _files(device.state) == before, "SQLite leaves files where it reads"
 
 
+@pytest.mark.papers
 def test_stored_records_are_reported(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "golf", neighbouring="replace-one")
     device.configure(learner={"name": "golf"}, privacy={"neighbouring": "replace-one"})

@@ -8,7 +8,7 @@ from sottovoce.doctor import Level
 from sottovoce.doctor.device import agent
 from sottovoce.doctor.machine import model
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
-from sottovoce.fleet import Fleet
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device

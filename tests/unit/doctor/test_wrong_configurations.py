@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.fleet import Fleet
+from sottovoce.learning.papers import LEARNERS
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device
@@ -153,7 +154,13 @@ def device(fleet: Fleet, tmp_path: Path) -> Device:
     return new_device(fleet, tmp_path / "a", records=60)
 
 
-@pytest.mark.parametrize("name", WRONG)
+def named(name: str) -> Any:
+    """Return a wrong configuration's name as a parameter, with the mark of its learner's package."""
+    learner = (WRONG[name].tables or {}).get("learner", {}).get("name")
+    return pytest.param(name, marks=[pytest.mark.papers] if learner in LEARNERS else [])
+
+
+@pytest.mark.parametrize("name", [*map(named, WRONG)])
 def test_an_error_that_stops_an_agent_is_reported_before_in_the_same_words(device: Device, name: str) -> None:
     wrong = WRONG[name]
     device.configure(**(wrong.tables or {}))

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet, Identity, Validity, create_fleet, enrol
+from sottovoce.fleet import Identity, Validity
+from sottovoce_operator.fleet import Fleet, create_fleet, enrol
 
 NOW = datetime.now(UTC)
 LONG = Validity(NOW - timedelta(days=400), NOW + timedelta(days=400))

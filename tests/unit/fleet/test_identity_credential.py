@@ -4,7 +4,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.errors import IdentityError
-from sottovoce.fleet import Fleet, Identity, enrol, verify_credential
+from sottovoce.fleet import Identity, verify_credential
+from sottovoce_operator.fleet import Fleet, enrol
 
 
 def test_a_credential_states_its_owner_and_validity(device: Identity) -> None:

@@ -9,7 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import IdentityError
-from sottovoce.fleet import Fleet, Identity, Validity, create_fleet, enrol, load, node_id, open_fleet, peer_dns_name
+from sottovoce.fleet import Identity, Validity, load, node_id, peer_dns_name
+from sottovoce_operator.fleet import Fleet, create_fleet, enrol, open_fleet
 
 
 def test_node_id_is_the_documented_function_of_the_public_key() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import IdentityError
 from sottovoce.fleet import files
-from sottovoce.fleet.files import replace, write_files
+from sottovoce.fleet.files import replace
+from sottovoce_operator.fleet.staging import write_files
 
 WRITERS = 4
 

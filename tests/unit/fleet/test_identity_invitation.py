@@ -3,7 +3,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from sottovoce.errors import IdentityError
-from sottovoce.fleet import Fleet
 from sottovoce.fleet.invitation import (
     MAX_SEEDS,
     SEEDS,
@@ -15,11 +14,12 @@ from sottovoce.fleet.invitation import (
     read_bundle,
     read_seeds,
     void_bundle,
-    write_bundle,
     write_seeds,
 )
 from sottovoce.fleet.new_device import DeviceKeys
-from sottovoce.fleet.request import read_request
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.bundles import write_bundle
+from sottovoce_operator.fleet.request import read_request
 
 SOME = Seeds((Seed("a" * 32, ("10.0.0.7:7400", "mqtt:main")),), Broker("mqtts://b:8883", "main"))
 
@@ -88,6 +88,7 @@ def test_a_corrupt_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
 
 
 def test_a_bundle_that_cannot_be_marked_states_the_remedy(bundle: Bundle, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "b", bundle)
     (tmp_path / ".b.new").mkdir()
     with pytest.raises(IdentityError, match=r"writable.*directory"):
         void_bundle(tmp_path / "b", bundle)

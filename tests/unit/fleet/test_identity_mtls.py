@@ -7,7 +7,8 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
-from sottovoce.fleet import Fleet, Identity, enrol, verify_peer_certificate
+from sottovoce.fleet import Identity, verify_peer_certificate
+from sottovoce_operator.fleet import Fleet, enrol
 
 METHOD = "/sottovoce.v1.Peer/Deliver"
 CLOSED = "Socket closed"

@@ -9,10 +9,11 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from sottovoce.errors import IdentityError
-from sottovoce.fleet import Fleet, Identity, Validity, enrol, load, verify_peer_certificate
+from sottovoce.fleet import Identity, Validity, load, verify_peer_certificate
 from sottovoce.fleet.binding import BINDING_OID, make_binding
 from sottovoce.fleet.certificates import common_name, device_names
 from sottovoce.fleet.keys import encode_private_key
+from sottovoce_operator.fleet import Fleet, enrol
 
 FILES = ("device.key", "tls.key", "tls.pem", "ca.pem")
 

@@ -7,13 +7,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.errors import ClockError, IdentityError
-from sottovoce.fleet import Fleet, Identity, Trust, Validity, enrol, load, verify_peer_certificate
-from sottovoce.fleet import trust as trust_module
+from sottovoce.fleet import Identity, Trust, Validity, load, trust as trust_module, verify_peer_certificate
 from sottovoce.fleet.clock import ClockFloor
 from sottovoce.fleet.pinned import enrol_pinned
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request, renewal_time
-from sottovoce.fleet.request import MAX_REQUEST_BYTES, read_request
 from sottovoce.fleet.verification import Subject
+from sottovoce_operator.fleet import Fleet, enrol
+from sottovoce_operator.fleet.request import MAX_REQUEST_BYTES, read_request
 
 NOW = datetime.now(UTC)
 

@@ -35,8 +35,8 @@ def run_meter(
 
 
 def times(days: float) -> list[float]:
-    """Return times of readings, every ten minutes."""
-    return [BEGIN + n * STEP for n in range(round(days * 86_400 / STEP) + 1)]
+    """Return times of readings, every ten minutes; the last one confirms the reading at the end."""
+    return [BEGIN + n * STEP for n in range(round(days * 86_400 / STEP) + 2)]
 
 
 def kwh(at: float) -> float:
@@ -103,7 +103,7 @@ def test_a_declared_zone_is_right_on_nights_when_clocks_change(night: datetime, 
         return json.dumps({"at": output, "kwh": (at - begin) / 3600 * WATTS / 1000 + 1}).encode()
 
     source = replace(STAMPED, time_zone="Europe/Berlin", replay=replay)
-    _, result = run_meter(source, ((begin + n * STEP, reading(begin + n * STEP)) for n in range(6 * 24 + 1)))
+    _, result = run_meter(source, ((begin + n * STEP, reading(begin + n * STEP)) for n in range(6 * 24 + 2)))
     assert result["house"] == {int(begin) // SECONDS + n: EACH for n in range(48)}
 
 
@@ -117,7 +117,7 @@ def test_local_times_mislabelled_as_utc_yield_no_wrong_energy(night: datetime) -
 
     meter, result = run_meter(
         replace(STAMPED, replay=True),
-        ((begin + n * STEP, reading(begin + n * STEP)) for n in range(6 * 24 + 1)),
+        ((begin + n * STEP, reading(begin + n * STEP)) for n in range(6 * 24 + 2)),
         later=86_400.0,
     )
     if night.month == 10:

@@ -34,15 +34,15 @@ def test_a_clock_change_leaves_the_window_missing() -> None:
 
 def test_after_a_clock_is_set_back_windows_are_complete_again() -> None:
     house = meter()
-    results = [window for n in range(13) for window in read(house, 300 * n, 1000 + 50 * n)]
+    results = [window for n in range(14) for window in read(house, 300 * n, 1000 + 50 * n)]
     assert [window.number for window in results] == [FIRST, FIRST + 1]
-    back = [window for n in range(13, 25) for window in read(house, 300 * n, 1000 + 50 * n, clock=NOON - 3600)]
+    back = [window for n in range(14, 26) for window in read(house, 300 * n, 1000 + 50 * n, clock=NOON - 3600)]
     assert back == [Window("house", FIRST + 1, 300)], "the store keeps its existing window"
 
 
 def test_after_a_jump_the_skipped_windows_are_missing() -> None:
     house = meter()
     assert not read(house, 0, 1000)
-    results = [window for n in range(1, 13) for window in read(house, 300 * n, 9_000_000 + 50 * n)]
-    assert house.refused == {"jumped": 2}
+    results = [window for n in range(1, 14) for window in read(house, 300 * n, 9_000_000 + 50 * n)]
+    assert house.refused == {"jumped": 3}
     assert results == [Window("house", FIRST + 1, 300)], "the jump is not consumption"

@@ -45,3 +45,19 @@ def test_the_prediction_is_an_energy_and_all_others_are_diagnostic() -> None:
     assert (prediction["device_class"], prediction["unit_of_measurement"]) == ("energy", "Wh")
     assert "state_class" not in prediction, "an expected energy is not a counter: Home Assistant would add it up"
     assert {component["entity_category"] for component in components.values()} == {"diagnostic"}
+
+
+def test_a_forecast_has_its_own_topic_and_its_values_are_attributes() -> None:
+    assert "forecast" not in discovery_message(TOPICS, "x", 180)["components"], "it is published only on request"
+    component = discovery_message(TOPICS, "x", 180, shows_forecast=True)["components"]["forecast"]
+    assert component["state_topic"] == component["json_attributes_topic"] == TOPICS.forecast
+    assert component["unit_of_measurement"] == "kWh"
+    assert component["expire_after"] > 1800, "a new forecast follows every half hour"
+
+
+def test_the_street_has_its_own_topic_only_on_request() -> None:
+    assert "street" not in discovery_message(TOPICS, "x", 180)["components"]
+    component = discovery_message(TOPICS, "x", 180, shows_street=True)["components"]["street"]
+    assert component["state_topic"] == component["json_attributes_topic"] == TOPICS.street
+    assert component["value_template"] == "{{ value_json.kwh }}"
+    assert "expire_after" not in component, "a result stays true"

@@ -59,7 +59,7 @@ def publish_readings(listener: Listener, clock: Time, count: int) -> None:
 def test_windows_wait_while_the_disk_is_full(
     listener: Listener, clock: Time, store: WindowStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    publish_readings(listener, clock, 7)
+    publish_readings(listener, clock, 8)
     execute = store._execute
 
     def full(statement: str, *values: Any) -> sqlite3.Cursor:
@@ -79,7 +79,7 @@ def test_windows_wait_while_the_disk_is_full(
 
 
 def test_windows_are_written_when_there_is_time(listener: Listener, clock: Time, tmp_path: Path) -> None:
-    publish_readings(listener, clock, 4)
+    publish_readings(listener, clock, 5)
     assert not listener.save_if_due(idle=False)
     assert read_windows(tmp_path / "w.db").wh.size == 0
     assert listener.save_if_due(idle=True)
@@ -92,7 +92,7 @@ def test_under_load_windows_are_written_together(listener: Listener, clock: Time
     for _ in range(300):
         publish_readings(listener, clock, 0)
         clock.now += 0
-    for n in range(3 * 300 + 1):
+    for n in range(3 * 300 + 2):
         listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
         clock.now += 600
         written += listener.save_if_due(idle=False)
@@ -107,6 +107,7 @@ def test_the_first_refusal_of_each_kind_is_logged_and_all_are_counted(
     publish_readings(listener, clock, 2)
     for n in range(5):
         listener.receive(TOPIC, f"{4321 - n}.5".encode(), retained=False)
+        clock.now += 10
         listener.save_if_due(idle=True)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "meter=house reason=fell" in caplog.text
@@ -162,6 +163,7 @@ def test_a_new_count_is_logged_and_stored_with_the_meter_s_last_times(
     publish_readings(listener, clock, 2)
     for n in range(3):
         listener.receive(TOPIC, str(10 + n).encode(), retained=False)
+        clock.now += 500
         listener.save_if_due(idle=True)
     assert "meter-count-restarted meter=house" in caplog.text
     (result,) = read_summary(tmp_path / "w.db").activity.values()
@@ -172,3 +174,51 @@ def test_a_new_count_is_logged_and_stored_with_the_meter_s_last_times(
     listener.save_if_due(idle=True)
     (result,) = read_summary(tmp_path / "w.db").activity.values()
     assert (result.new_counts, result.last_refusal, result.last_message_at > 0) == (1, "fell", True)
+
+
+def test_readings_wait_until_the_clock_is_right_and_are_placed_where_they_arrived(
+    clock: Time, store: WindowStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device without a battery starts with the time of its last shutdown, 3.7 hours ago."""
+    unsynchronised, behind = [True], 13_320.0
+    monkeypatch.setattr(Time, "time", lambda self: self.now - behind * unsynchronised[0])
+    source = Source("house", counter=True, json=False, factor=1.0, values=(Value(TOPIC),))
+    listener = Listener([Meter(source, 1800)], store, 7200.0, lambda: unsynchronised[0])
+    first = int(clock.now // 1800)
+    publish_readings(listener, clock, 4)
+    listener.save()
+    assert read_windows(tmp_path / "w.db").wh.size == 0
+    unsynchronised[0] = False
+    for n in range(4, 9):
+        listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
+        clock.now += 600
+    listener.save()
+    windows = read_windows(tmp_path / "w.db")
+    assert (windows.first, windows.wh.tolist()) == (first, [[300, 300]])
+
+
+def test_a_device_without_ntp_believes_its_clock_after_the_declared_time(
+    clock: Time, store: WindowStore, tmp_path: Path
+) -> None:
+    source = Source("house", counter=True, json=False, factor=1.0, values=(Value(TOPIC),))
+    listener = Listener([Meter(source, 1800)], store, 3600.0, lambda: True)
+    publish_readings(listener, clock, 5)
+    listener.save()
+    assert read_windows(tmp_path / "w.db").wh.size == 0
+    for n in range(5, 9):
+        listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
+        clock.now += 600
+    listener.save()
+    assert read_windows(tmp_path / "w.db").wh.tolist() == [[300, 300]]
+
+
+def test_a_restart_costs_no_window(clock: Time, tmp_path: Path) -> None:
+    source = Source("house", counter=True, json=False, factor=1.0, values=(Value(TOPIC),))
+    for n in range(24):
+        store = WindowStore(tmp_path / "r.db", 1800, 400)
+        listener = Listener([Meter(source, 1800)], store)
+        listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
+        clock.now += 600
+        listener.save()
+        store.close()
+    assert read_windows(tmp_path / "r.db").wh.tolist() == [[300] * 7]

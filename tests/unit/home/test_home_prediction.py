@@ -1,6 +1,7 @@
-"""Prediction of a home's energy from the public model and the home's own windows."""
+"""Prediction of a home's energy from its windows, as programs in the home receive it."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 from sottovoce.config import load
 from sottovoce.data.feed import Window
-from sottovoce.data.forecast import FEATURES, LAGS, energy_kwh, forecast_table
-from sottovoce_home.blend import Blend, group_by_day
-from sottovoce_home.prediction import Predictor
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS
+from sottovoce.errors import DataError, ExitCode
+from sottovoce_home.forecast import Errors, Forecast
+from sottovoce_home.panel import UNREACHABLE, Panel
+from sottovoce_home.prediction import Prediction, Predictor, forecast_document
 from sottovoce_home.store import WindowStore
 
+from tests.support.command import run_here
 from tests.support.loads import draw_half_hours
 
 HALF_HOUR = 988_889
@@ -45,21 +49,21 @@ def make_predictor(directory: Path, energies: dict[int, int], *, seconds: int = 
 
 def test_a_zero_model_predicts_the_last_half_hour(tmp_path: Path) -> None:
     result = make_predictor(tmp_path, {-n: 100 * n for n in range(1, LAGS + 1)})
-    assert result.predict(ZEROS, NOW) == pytest.approx(100.0, abs=0.1)
+    assert result.predict(ZEROS, NOW).energy == pytest.approx(100.0, abs=0.1)
 
 
 def test_weights_change_the_prediction(tmp_path: Path) -> None:
     result = make_predictor(tmp_path, {-n: 100 for n in range(1, LAGS + 1)})
     weights = np.zeros(FEATURES - 1)
     weights[-1] = 1.0
-    more = result.predict(answer(weights), NOW)
+    more = result.predict(answer(weights), NOW).energy
     assert more is not None
     assert more > 101.0
 
 
 def test_shorter_windows_are_summed(tmp_path: Path) -> None:
     result = make_predictor(tmp_path, {-n: 10 for n in range(1, 6 * LAGS + 1)}, seconds=300)
-    assert result.predict(ZEROS, NOW) == pytest.approx(60.0, abs=0.1)
+    assert result.predict(ZEROS, NOW).energy == pytest.approx(60.0, abs=0.1)
 
 
 def test_missing_values_are_not_guessed(tmp_path: Path) -> None:
@@ -67,82 +71,109 @@ def test_missing_values_are_not_guessed(tmp_path: Path) -> None:
     for n in energies:
         directory = tmp_path / str(-n)
         directory.mkdir()
-        assert make_predictor(directory, {m: wh for m, wh in energies.items() if m != n}).predict(ZEROS, NOW) is None
-    assert make_predictor(tmp_path, energies).predict(ZEROS, NOW + 1800) is None, "the last half hour is not known yet"
+        assert (
+            make_predictor(directory, {m: wh for m, wh in energies.items() if m != n}).predict(ZEROS, NOW).energy
+            is None
+        )
+    assert make_predictor(tmp_path, energies).predict(ZEROS, NOW + 1800).energy is None, (
+        "the last half hour is not known yet"
+    )
 
 
-def test_without_a_fitting_model_there_is_no_prediction(tmp_path: Path) -> None:
+def test_without_a_fitting_model_the_public_one_predicts(tmp_path: Path) -> None:
     energies = {-n: 100 for n in range(1, LAGS + 1)}
     result = make_predictor(tmp_path, energies)
-    assert result.predict(answer(None), NOW) is None
-    assert result.predict(answer(np.zeros(FEATURES)), NOW) is None
+    alone = result.predict(None, NOW).energy
+    assert alone is not None
+    assert alone != result.predict(ZEROS, NOW).energy
+    assert result.predict(answer(None), NOW).energy == alone
+    assert result.predict(answer(np.zeros(FEATURES)), NOW).energy == alone
 
 
 def test_before_the_first_window_there_is_no_prediction(tmp_path: Path) -> None:
     result = make_predictor(tmp_path, {})
-    assert result.predict(ZEROS, NOW) is None
+    assert result.predict(ZEROS, NOW).energy is None
     (tmp_path / "windows.db").unlink()
-    assert result.predict(ZEROS, NOW) is None
+    with pytest.raises(DataError, match="feed run"):
+        result.predict(ZEROS, NOW)
 
 
-def make_days(seed: int, count: int) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
-    return group_by_day(
-        forecast_table(draw_half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0)
-        .dataset()
-        .records
-    )
+def test_windows_that_are_no_part_of_a_half_hour_are_named_and_leave_the_panel_without_a_prediction(
+    tmp_path: Path,
+) -> None:
+    make_predictor(tmp_path, {-1: 10}, seconds=3600)
+    refused = run_here("feed", "forecast", "--config", tmp_path / "agent.toml", "--at", "2026-05-28T10:00:00")
+    assert (refused.code, "3600 s" in refused.err) == (ExitCode.DATA, True)
+    state = Panel(load(tmp_path / "agent.toml"), "0123").read_state()
+    assert (state["state"], state["prediction"]) == (UNREACHABLE, None)
 
 
-def fit_blend(days: dict[int, np.ndarray[Any, np.dtype[np.float64]]]) -> Blend:
-    blend = Blend()
-    for rows in days.values():
-        blend.learn(rows)
-    return blend
+def days_before(count: int, seed: int) -> dict[int, int]:
+    """Return the readings of whole days before today, by half hour counted from the one in progress."""
+    wh = draw_half_hours(1, count, seed, missing=0.0)[0]
+    first = (HALF_HOUR // HALF_HOURS - count) * HALF_HOURS - HALF_HOUR
+    return {first + n: int(value) for n, value in enumerate(wh)}
 
 
-def mean_absolute_error(
-    rows: np.ndarray[Any, np.dtype[np.float64]], weights: np.ndarray[Any, np.dtype[np.float64]]
-) -> float:
-    return float(np.abs(energy_kwh(rows, rows[:, :-1] @ weights) - energy_kwh(rows, rows[:, -1])).mean())
+def test_a_forecast_needs_no_fleet_and_a_bad_fleet_model_does_not_spoil_it(tmp_path: Path) -> None:
+    """From the second day on, the public model and the home's own days make the forecast."""
+    energies = {**days_before(20, 5), **{-n: 150 for n in range(1, HALF_HOUR % HALF_HOURS + 1)}}
+    result = make_predictor(tmp_path, energies)
+    alone, bad = result.predict(None, NOW), result.predict(answer(np.full(FEATURES - 1, 1.5)), NOW)
+    assert alone.days == 20
+    assert alone.ahead is not None
+    assert alone.ahead.first == HALF_HOUR
+    assert alone.energy == pytest.approx(alone.ahead.wh[1, 0], abs=0.1)
+    assert bad.energy == pytest.approx(alone.energy, rel=0.1)
+    assert alone.errors.read == 7 * HALF_HOURS
+    assert alone.errors.day_served < alone.errors.yesterday
 
 
-def test_the_home_uses_the_recently_better_model() -> None:
-    days = make_days(1, 60)
-    blend = fit_blend({day: rows for day, rows in days.items() if day < 50})
-    later = np.vstack([rows for day, rows in days.items() if day >= 50])
-    bad, good = np.full(FEATURES - 1, 2.0), blend.own_weights
-    assert blend.own_share(bad) == 1.0
-    assert mean_absolute_error(later, blend.weights(bad)) == mean_absolute_error(later, blend.own_weights)
-    assert mean_absolute_error(later, blend.weights(good)) == mean_absolute_error(later, good)
-    shaken = blend.own_weights + 0.3 * np.random.default_rng(2).normal(size=FEATURES - 1)
-    assert 0.0 < blend.own_share(shaken) <= 1.0
-    assert mean_absolute_error(later, blend.weights(shaken)) < mean_absolute_error(later, shaken)
+def test_a_day_without_readings_is_missing_and_others_count(tmp_path: Path) -> None:
+    energies = days_before(6, 7)
+    whole = make_predictor(tmp_path, energies)
+    assert whole.predict(None, NOW).ahead is None, "nothing has been read today, for more than half a day"
+    at_midnight = (HALF_HOUR // HALF_HOURS) * HALF_HOURS * 1800.0
+    assert whole.predict(None, at_midnight).ahead is not None
+    assert whole.predict(None, at_midnight).energy is not None
+    assert whole.predict(None, at_midnight - 5 * 86_400).ahead is not None, "as it was then"
+    assert whole.predict(None, at_midnight - 9 * 86_400) == Prediction(), "before the first reading"
 
 
-def test_home_with_few_days_relies_on_the_fleet_model() -> None:
-    fleet = fit_blend(make_days(1, 60)).own_weights
-    assert (Blend().weights(fleet) == fleet).all()
-    rows, *_ = make_days(3, 10).values()
-    blend = Blend().learn(rows)
-    assert blend.own_share(fleet) <= 0.5, "on the first day it had no own model"
+def test_the_document_is_what_other_programs_in_the_home_take() -> None:
+    wh = np.stack([np.full(48, 50.0), np.arange(48) * 10.0, np.full(48, 600.0)])
+    errors = Errors(load=200.0, served=50.0, persistence=60.0, day_load=400.0, day_served=180.0, yesterday=240.0)
+    document = forecast_document(Prediction(0.0, Forecast(HALF_HOUR, wh), errors, 9))
+    assert document is not None
+    assert json.loads(json.dumps(document)) == document
+    assert document["load_power_forecast"] == document["P50"] == [20 * n for n in range(48)], "mean power, in W"
+    assert document["P10"] == [100] * 48
+    assert document["kwh"] == pytest.approx(11.28)
+    first, second = document["evcc"][:2]
+    assert first == {"start": "2026-05-28T20:30:00Z", "end": "2026-05-28T21:00:00Z", "value": 0}
+    assert second["start"] == first["end"]
+    assert document["start"] == first["start"]
+    assert document["error_percent"] == {
+        "half_hour": 25.0,
+        "half_hour_persistence": 30.0,
+        "day_ahead": 45.0,
+        "day_ahead_same_time_yesterday": 60.0,
+        "between_P10_and_P90": None,
+    }
+    assert forecast_document(Prediction(120.0)) is None
 
 
-def test_a_home_s_own_model_is_judged_on_unseen_days() -> None:
-    days, last = make_days(4, 12), 11
-    other = {**days, last: days[last] * np.append(np.ones(FEATURES - 1), -1.0)}  # a day with the opposite pattern
-    one, two = fit_blend(days), fit_blend(other)
-    assert (one.own_weights != two.own_weights).any()
-    assert (one._recent[-1][1] == two._recent[-1][1]).all(), "its prediction for that day"
-
-
-def test_the_displayed_prediction_follows_the_home_s_own_days(tmp_path: Path) -> None:
-    """From the next day on, the home's own days correct a fleet model that is far off."""
-    wh, today = draw_half_hours(1, 40, 5, missing=0.0)[0], HALF_HOUR // 48
-    first = (today - 39) * 48 - HALF_HOUR
-    result = make_predictor(tmp_path, {first + n: int(value) for n, value in enumerate(wh) if first + n < 0})
-    far = answer(np.full(FEATURES - 1, 1.5))
-    output = result.predict(far, NOW)
-    own = result.predict(ZEROS, NOW)
-    assert output is not None
-    assert own is not None
-    assert output == pytest.approx(own, rel=0.5), "where persistence alone would be far off"
+def test_the_command_prints_the_forecast_and_says_why_there_is_none(tmp_path: Path) -> None:
+    make_predictor(tmp_path, days_before(3, 8))
+    command = ("feed", "forecast", "--config", tmp_path / "agent.toml", "--at")
+    midnight = "2026-05-28T00:00:00"
+    printed = run_here(*command, midnight)
+    assert printed.code == 0
+    assert printed.out.count("2026-05-28T") == HALF_HOURS
+    assert "3 days" in printed.out
+    assert len(json.loads(run_here(*command, midnight, "--format", "emhass").out)["load_power_forecast"]) == HALF_HOURS
+    assert set(json.loads(run_here(*command, midnight, "--format", "evcc").out)[0]) == {"start", "end", "value"}
+    assert json.loads(run_here(*command, midnight, "--format", "json").out)["days"] == 3
+    refused = run_here(*command, "2026-05-25T10:00:00")
+    assert refused.code == ExitCode.DATA
+    assert "windows.db" in refused.err

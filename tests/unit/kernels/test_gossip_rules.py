@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels.gossip_rules import LAMBDA, RULES, SLOPES, descend, descents, logistic, merge, pegasos
+from sottovoce.kernels.gossip_rules import LAMBDA, SLOPES, UPDATE_RULES, descend, descents, logistic, merge, pegasos
 
 LONG = 200  # numbers per row: several blocks in any vectorised sum
 
@@ -51,7 +51,7 @@ def test_the_published_vector(
 def test_every_node_and_every_binary_model_follows_the_equations(rule: str, copies: int) -> None:
     w, t, q = draw_models(7, copies, 5, 1)
     for _ in range(4):
-        after, later = RULES[rule](w, t, q)
+        after, later = UPDATE_RULES[rule](w, t, q)
         assert (later == t + 1).all()
         for node in range(7):
             for k in range(copies):
@@ -65,19 +65,19 @@ def test_every_node_and_every_binary_model_follows_the_equations(rule: str, copi
 def test_a_node_s_result_is_bitwise_equal_alone_and_among_others(rule: str, dtype: type) -> None:
     w, t, q = draw_models(65, 2, LONG, 2)
     w, q = w.astype(dtype), q.astype(dtype)
-    together, _ = merge(*RULES[rule](w, t, q), w, t)
+    together, _ = merge(*UPDATE_RULES[rule](w, t, q), w, t)
     assert together.dtype == dtype
     for node in (0, 1, 31, 64):
         one = slice(node, node + 1)
-        alone, _ = merge(*RULES[rule](w[one], t[one], q[one]), w[one], t[one])
+        alone, _ = merge(*UPDATE_RULES[rule](w[one], t[one], q[one]), w[one], t[one])
         assert np.array_equal(alone[0], together[node])
-    assert np.array_equal(RULES[rule](w[::-1], t[::-1], q[::-1])[0], RULES[rule](w, t, q)[0][::-1])
+    assert np.array_equal(UPDATE_RULES[rule](w[::-1], t[::-1], q[::-1])[0], UPDATE_RULES[rule](w, t, q)[0][::-1])
 
 
 def test_arguments_are_not_modified() -> None:
     w, t, q = draw_models(3, 1, 4, 3)
     before = [array.copy() for array in (w, t, q)]
-    for rule in RULES.values():
+    for rule in UPDATE_RULES.values():
         merge(*rule(w, t, q), w, t)
     assert all(np.array_equal(array, old) for array, old in zip((w, t, q), before, strict=True))
 
@@ -105,7 +105,7 @@ def test_merging_averages_and_keeps_the_larger_counter() -> None:
 def test_a_noise_free_gradient_step_on_one_record_equals_the_update_rule(rule: str) -> None:
     w, t, q = draw_models(5, 2, 4, 6)
     walked, steps = descend(w, t, -descents(w, q[:, np.newaxis], SLOPES[rule])[:, 0])
-    updated, later = RULES[rule](w, t, q)
+    updated, later = UPDATE_RULES[rule](w, t, q)
     np.testing.assert_allclose(walked, updated, rtol=1e-12)
     assert (steps == later).all()
 

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.kernels.decentralised.clipping import BIT_SHARE, Rule, normalise, row_length, undo_normalisation
 
 RULES: tuple[Rule, ...] = ("decay", "quantile", "automatic")

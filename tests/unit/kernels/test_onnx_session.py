@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from msgspec import structs
 from onnx import TensorProto, helper
 from sottovoce.errors import ConfigError, InternalError
 from sottovoce.kernels.onnx.forward import prune_to_outputs
@@ -39,6 +40,20 @@ def test_another_kind_of_file_is_refused(model: bytes, why: str, capfd: pytest.C
     assert "theirs.onnx" in str(exc_info.value)
     assert "\n" not in str(exc_info.value)
     assert capfd.readouterr() == ("", ""), "nor does the runtime print anything"
+
+
+@pytest.mark.parametrize(
+    "weights, why",
+    [
+        (np.zeros(8, dtype=np.float32).tobytes()[:-1], "cut off"),
+        (np.zeros(7, dtype=np.float32).tobytes(), r"\b7\b.*\b8\b"),
+        (np.full(8, np.nan, dtype=np.float32).tobytes(), "not finite"),
+        (np.full(9, -2e6, dtype=np.float32).tobytes(), "1e\\+06"),
+    ],
+)
+def test_initial_weights_that_do_not_fit_are_refused(weights: bytes, why: str) -> None:
+    with pytest.raises(ConfigError, match=rf"theirs\.onnx.*{why}"):
+        GraphSession(graph(facts=structs.replace(make_graph_facts(3, 2), weights=weights)), "theirs.onnx")
 
 
 def test_only_the_expected_inputs_and_outputs_are_allowed(tmp_path: Path) -> None:

@@ -1,29 +1,45 @@
 """A push-sum learner driven by hand, one event at a time, with its effects sorted."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.steps.public.descent import SHARE_BITS, Schedule
 from sottovoce.errors import MessageRefused
-from sottovoce.learning.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Signed, Timer
+from sottovoce.learning.learners import (
+    Ask,
+    Effect,
+    Event,
+    Learner,
+    PeersChanged,
+    Send,
+    SetTimer,
+    Signed,
+    Timer,
+)
 from sottovoce.privacy.api import PrivacyStatement, Query
 
-E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
+E = TypeVar("E", bound=Effect)
+L = TypeVar("L", bound=Learner[Any])
+LearnerState = TypeVar("LearnerState")
 S = TypeVar("S", bound=Signed)
 TICK = Timer("cycle")
 
 
+STAMP = b"mine" * 16
+"""The signature of `Stamp`, as long as an Ed25519 signature."""
+
+
 class Stamp:
-    """Provenance that signs with one fixed word and accepts only that. A device named `revoked` is revoked."""
+    """Provenance that signs with one fixed signature and accepts only that. A device named `revoked` is revoked."""
 
     def sign(self, own: S) -> S:
-        return cast(S, replace(cast(Any, own), signature=b"mine"))
+        return cast(S, replace(cast(Any, own), signature=STAMP))
 
     def verify(self, published: Signed) -> None:
-        if published.signature != b"mine":
+        if published.signature != STAMP:
             raise MessageRefused("provenance", "a published record was not signed by its owner")
 
     def admit(self, published: Signed) -> None:
@@ -95,25 +111,33 @@ def release(slot: int, *values: int, simulated: bool = False) -> FakeRelease:
     return FakeRelease(query.id, np.array(values, dtype=np.int64), simulated=simulated)
 
 
-class Hand:
+class Driven(Generic[L, LearnerState]):
     """A learner, its state, and the last event's effects."""
 
-    def __init__(self, learner: PushSum, state: PushSumState) -> None:
+    def __init__(self, learner: L) -> None:
         self.learner = learner
-        peers = learner.peers if isinstance(learner, PushSumWithPeers) else ()
-        self.state, _ = learner.on(state, PeersChanged(peers), 0.0)
+        self.state: LearnerState = learner.initial_state()
         self.effects: list[Effect] = []
 
-    def start(self, now: float = 0.0) -> "Hand":
+    def start(self, now: float = 0.0) -> Self:
         self.state, self.effects = self.learner.start(self.state, now)
         return self
 
-    def on(self, event: Event, now: float = 0.0) -> "Hand":
+    def on(self, event: Event, now: float = 0.0) -> Self:
         self.state, self.effects = self.learner.on(self.state, event, now)
         return self
 
     def all(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
+
+
+class Hand(Driven[PushSum, PushSumState]):
+    """A push-sum learner, its state, and the last event's effects."""
+
+    def __init__(self, learner: PushSum, state: PushSumState) -> None:
+        super().__init__(learner)
+        peers = learner.peers if isinstance(learner, PushSumWithPeers) else ()
+        self.state, _ = learner.on(state, PeersChanged(peers), 0.0)
 
     @property
     def slots(self) -> list[int]:

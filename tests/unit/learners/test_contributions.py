@@ -1,21 +1,20 @@
 """Contributions by hand: which are signed, sent, accepted, stored and discarded, one event at a time."""
 
+import zlib
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from sottovoce.algorithms.contributions.public.acceptance import Acceptance, StepBound
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.robust import LONGEST
 from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.algorithms.steps.public.descent import rate
 from sottovoce.errors import MessageRefused
 from sottovoce.learning.learners import (
     Ask,
     Delivered,
-    Effect,
-    Event,
     Forget,
     Message,
     PeersChanged,
@@ -28,33 +27,23 @@ from sottovoce.learning.learners import (
 )
 from sottovoce.privacy.api import Query, Refused
 
-from tests.unit.learners.support import TICK, FakeRelease, Stamp, schedule
+from tests.unit.learners.support import STAMP, TICK, Driven, FakeRelease, Stamp, schedule
 
-E = TypeVar("E", Send, Ask, PublishModel, SetTimer, Forget, Reply)
 ONE = 2**40
 START = np.array([10.0, 0.0])
 
 
-class Hand:
+class Hand(Driven[Mixer, ContributionsState]):
     """A device called `me`, its state, and the last event's effects."""
 
     def __init__(
         self, *peers: str, steps: int = 3, capacity: int = 8, fanout: int = 1, dishonest: float = 0.25
     ) -> None:
         plan = schedule(size=2, steps=steps, fanout=fanout)
-        self.learner = Mixer(
-            plan, START, owner="me", provenance=Stamp(), capacity=capacity, max_steps=9, dishonest=dishonest
+        super().__init__(
+            Mixer(plan, START, owner="me", provenance=Stamp(), capacity=capacity, max_steps=9, dishonest=dishonest)
         )
-        self.state: ContributionsState = self.learner.initial_state()
-        self.effects: list[Effect] = []
         self.on(PeersChanged(peers))
-
-    def on(self, event: Event, now: float = 0.0) -> "Hand":
-        self.state, self.effects = self.learner.on(self.state, event, now)
-        return self
-
-    def all(self, kind: type[E]) -> list[E]:
-        return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def step(self, *values: int) -> "Hand":
         """Run a beat with the vault's answer, in units of 2^-40."""
@@ -76,7 +65,7 @@ class Hand:
         return exc_info.value.reason
 
 
-def contribution(owner: str, *values: float, steps: int = 1, signature: bytes = b"mine") -> Contribution:
+def contribution(owner: str, *values: float, steps: int = 1, signature: bytes = STAMP) -> Contribution:
     numbers = np.array([round(value * ONE) for value in values], dtype=np.int64)
     return Contribution(owner, steps, numbers, signature=signature)
 
@@ -88,7 +77,8 @@ def message(*some: Contribution, **held: int) -> Contributions:
 def test_it_begins_at_the_start_and_tells_its_peers_that_it_has_nothing() -> None:
     hand = Hand("a").on(TICK)
     assert hand.model == START.tolist()
-    assert hand.all(Send) == [Send("a", Contributions())]
+    (send,) = hand.all(Send)
+    assert (send.recipient, replace(cast(Contributions, send.message), holdings=0)) == ("a", Contributions())
     (ask,) = hand.all(Ask)
     assert ask.query.point.tolist() == START.tolist()
 
@@ -102,7 +92,7 @@ def test_its_contribution_is_signed_after_every_second_step_and_after_the_last()
     hand.on(FakeRelease(requested, np.array([ONE, 0], dtype=np.int64))).on(TICK)
     (send,) = hand.all(Send)
     (own,) = send.message.contributions  # type: ignore[attr-defined]
-    assert (own.owner, own.steps, own.signature) == ("me", 2, b"mine")
+    assert (own.owner, own.steps, own.signature) == ("me", 2, STAMP)
     assert own.numerator.tolist() == [4 * ONE, -ONE]
     requested = hand.all(Ask)[0].query.id
     hand.on(Delivered("a")).on(FakeRelease(requested, np.array([ONE, 0], dtype=np.int64))).on(TICK)
@@ -166,22 +156,46 @@ def test_a_quarter_of_the_devices_cannot_inflate_the_step_count(dishonest: float
 def test_a_newer_contribution_differs_by_at_most_its_further_steps() -> None:
     some = [contribution(f"d{i}", 4.0, 0.0, steps=8) for i in range(3)]
     hand = Hand("a").on(Received("a", message(*some)))
-    accepted, declined = (share * hand.learner.acceptance.reach(8, 9, 4.0) for share in (0.99, 1.01))
+    unit = hand.learner.acceptance.excess(np.array([0.0, 1.0]), 8, 9, 4.0)
+    accepted, declined = (share / unit for share in (0.99, 1.01))
     hand.on(Received("a", message(contribution("d0", 4.0, declined, steps=9), d0=9)))
     assert hand.state.held[rank("d0")].steps == 8, "the previous one stays"
     assert hand.state.peer_steps["a"][rank("d0")] == 8, "it is not requested again"
     assert hand.learner.progress(hand.state).details["contributions_declined"] == 1
     hand.on(Received("a", message(contribution("d0", 4.0, accepted, steps=9))))
     assert hand.state.held[rank("d0")].steps == 9
-    assert hand.learner.acceptance.reach(0, 9, 4.0) == 8.0, "further steps allow more"
+    assert hand.learner.acceptance.excess(np.array([8.0, 0.0]), 0, 9, 4.0) == 1.0, "further steps allow more"
 
 
-def test_a_newer_contribution_may_be_longer_by_full_length_steps() -> None:
-    plan = schedule(size=2, steps=9)
-    options = {"owner": "me", "provenance": Stamp(), "capacity": 8, "max_steps": 9, "dishonest": 0.0}
-    learner = Mixer(plan, START, **options, reach=3.0 * plan.step_size)  # type: ignore[arg-type]
-    assert learner.acceptance.reach(2, 4, 1e-6) == pytest.approx(3.0 * (rate(plan, 2) + rate(plan, 3)))
-    assert learner.acceptance.reach(2, 4, 1e6) == Mixer(plan, START, **options).acceptance.reach(2, 4, 1e6)  # type: ignore[arg-type]
+def bounded_acceptance(bound: StepBound | None, rows: int = 40, columns: int = 10) -> Acceptance:
+    """Return the rules for a model with one matrix, whose steps are all of length 1."""
+    plan = replace(schedule(size=rows * columns, steps=48), step_size=1.0, step_decay=0.0)
+    return Acceptance(plan, "me", Stamp(), capacity=8, max_steps=48, bound=bound, shapes=((rows, columns),))
+
+
+@pytest.mark.parametrize("noise, signal", [(1.0, 0.0), (1.0, 0.2), (0.0, 1.0)])
+def test_honest_moves_are_accepted_at_any_time(noise: float, signal: float) -> None:
+    """Noise with the stated deviation, with a signal that all steps share; longer sums allow longer moves."""
+    random, acceptance = np.random.default_rng(4), bounded_acceptance(StepBound(signal=1.0, noise=noise))
+    direction = np.ones(400) / 20
+    steps = noise * random.normal(size=(48, 400)) + signal * 0.09 * direction
+    sums = np.vstack([np.zeros(400), np.cumsum(steps, axis=0)])
+    for previous in range(1, 48):
+        for new in {previous + 1, min(previous + 2, 48), 48} - {previous}:
+            length = float(np.linalg.norm(sums[previous]))
+            assert acceptance.excess(sums[new] - sums[previous], previous, new, length) <= 1.0
+
+
+def test_a_coherent_move_is_declined_far_below_the_length_of_noise() -> None:
+    acceptance = bounded_acceptance(StepBound(signal=0.0, noise=1.0))
+    coherent, spread = np.zeros((40, 10)), np.random.default_rng(5).normal(size=400)
+    coherent[:, 0] = 1 / np.sqrt(40)
+    length = float(np.sqrt(400 * 46))
+    longest = [
+        1 / acceptance.excess(move / np.linalg.norm(move), 46, 48, length) for move in (coherent.ravel(), spread)
+    ]
+    assert longest[0] < 0.55 * longest[1], "all of it counts as one singular value"
+    assert longest[1] < 1.25 * np.sqrt(400 * 2), "not much longer than the noise of two steps"
 
 
 def test_the_order_of_arrival_does_not_change_a_single_bit() -> None:
@@ -209,7 +223,8 @@ def test_an_owner_s_contribution_with_the_most_steps_counts_and_repetitions_chan
 def test_a_silent_peer_is_sent_its_missing_contributions_once_the_furthest_behind_first() -> None:
     hand = Hand("a", steps=9)
     hand.on(Received("z", message(contribution("b", 1.0, 0.0, steps=5), contribution("c", 1.0, 0.0, steps=9))))
-    hand.on(TICK).on(Delivered("a", message(b=4)))
+    for _ in range(2):
+        hand.on(TICK).on(Delivered("a", message(b=4)))
     (send,) = hand.on(TICK).all(Send)
     assert [item.owner for item in send.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
     assert send.message.steps == {rank("b"): 5, rank("c"): 9}  # type: ignore[attr-defined]
@@ -228,11 +243,13 @@ def test_a_sending_peer_gets_its_missing_contributions_in_replies_and_no_others(
     assert send.message.contributions == (), "it requests that itself"  # type: ignore[attr-defined]
 
 
-def test_a_silent_peer_is_sent_its_missing_contributions_a_turn_after_they_were_listed() -> None:
+def test_a_silent_peer_is_sent_its_missing_contributions_two_turns_after_they_were_listed() -> None:
     b, c = contribution("b", 1.0, 0.0), contribution("c", 2.0, 0.0)
     hand = Hand("a").on(Received("other", message(b))).on(TICK)
     hand.on(Received("other", message(c))).on(Delivered("a", message(b=0))).on(TICK)
-    assert hand.all(Send)[0].message.contributions == (b,), "c is on its list for the first time"  # type: ignore[attr-defined]
+    assert hand.all(Send)[0].message.contributions == (), "it may get b from another peer until the next list"  # type: ignore[attr-defined]
+    hand.on(Delivered("a", message(b=0))).on(TICK)
+    assert hand.all(Send)[0].message.contributions == (b,), "c was listed only once"  # type: ignore[attr-defined]
     hand.on(Delivered("a", message(b=1, c=1))).on(TICK)
     assert not hand.all(Send), "it has received c from another peer"
     hand.on(Delivered("a", message(b=1))).on(TICK)
@@ -242,7 +259,7 @@ def test_a_silent_peer_is_sent_its_missing_contributions_a_turn_after_they_were_
 def test_a_peer_with_more_contributions_is_asked_and_its_reply_is_accepted() -> None:
     hand = Hand("a", steps=0).on(TICK).on(Delivered("a", message(b=2)))
     (send,) = hand.on(TICK).all(Send)
-    assert send.message == message()
+    assert replace(cast(Contributions, send.message), holdings=0) == message()
     hand.on(Delivered("a", message(contribution("b", 2.0, 0.0, steps=2), b=2))).on(TICK)
     assert (hand.model, hand.all(Send)) == ([8.0, 0.0], [])
     with pytest.raises(MessageRefused, match="contributions"):
@@ -257,7 +274,9 @@ def test_a_model_too_large_for_a_reply_is_sent_in_messages() -> None:
     state, _ = learner.on(learner.initial_state(), PeersChanged(("a",)), 0.0)
     state, _ = learner.on(state, Received("z", message(contribution("b", *[1.0] * size))), 0.0)
     state, effects = learner.on(state, Received("a", message()), 0.0)
-    assert effects == [Reply(message(b=1))]
+    (reply,) = effects
+    assert isinstance(reply, Reply)
+    assert replace(cast(Contributions, reply.message), holdings=0) == message(b=1)
     _, effects = learner.on(state, TICK, 0.0)
     assert [len(effect.message.contributions) for effect in effects if isinstance(effect, Send)] == [1]  # type: ignore[attr-defined]
 
@@ -327,7 +346,7 @@ def test_impossible_contributions_are_refused_from_their_author_and_skipped_from
     impossible = {
         "shape": contribution("a", 1.0),
         "range": contribution("a", 1.0, 1.0, steps=10),
-        "provenance": contribution("a", 1.0, 1.0, signature=b"forged"),
+        "provenance": replace(contribution("a", 1.0, 1.0, signature=b"forged"), credential=b"a"),
     }
     for reason, item in impossible.items():
         assert hand.refuses(message(item)) == reason
@@ -335,6 +354,49 @@ def test_impossible_contributions_are_refused_from_their_author_and_skipped_from
         assert [held.owner for held in hand.state.held.values()] == ["c"], "the rest of the message is accepted"
     hand.on(Received("a", message(contribution("me", 9.0, 9.0, steps=3))))
     assert len(hand.state.held) == 1, "its own contribution takes precedence"
+
+
+@pytest.mark.parametrize(
+    "listed, sent",
+    [({}, b"old"), ({rank("c"): zlib.crc32(b"older")}, b"old"), ({rank("c"): zlib.crc32(b"old")}, b"")],
+    ids=["an earlier version", "another certificate", "the same certificate"],
+)
+def test_a_certificate_that_a_peer_has_listed_is_not_sent_again(listed: dict[int, int], sent: bytes) -> None:
+    held = replace(contribution("c", 1.0, 0.0, steps=2), credential=b"old")
+    hand = Hand("a", "b").on(Received("b", message(held)))
+    hand.on(Received("a", replace(message(c=1), certificates=listed)))
+    (reply,) = hand.all(Reply)
+    assert [item.credential for item in reply.message.contributions] == [sent]  # type: ignore[attr-defined]
+    assert reply.message.certificates == {rank("c"): zlib.crc32(b"old")}  # type: ignore[attr-defined]
+
+
+def test_its_own_contribution_goes_without_the_certificate_that_the_peer_has_listed() -> None:
+    hand = Hand("a").step(ONE, 0).step(ONE, 0)
+    hand.state = hand.learner.sign_contribution(hand.state)
+    hand.state = replace(hand.state, held={hand.learner.rank: replace(hand.state.held[rank("me")], credential=b"mine")})
+    hand.on(Received("a", replace(message(me=1), certificates={rank("me"): zlib.crc32(b"mine")})))
+    hand.state = replace(hand.state, peer_steps={"a": {rank("me"): 1}}, pending=frozenset())
+    (send,) = hand.on(TICK).all(Send)
+    assert [item.credential for item in send.message.contributions] == [b""]  # type: ignore[attr-defined]
+    hand.on(Returned("a", send.message))
+    hand.state = replace(hand.state, peer_certificates={})
+    (send,) = hand.on(TICK).all(Send)
+    assert [item.credential for item in send.message.contributions] == [b"mine"]  # type: ignore[attr-defined]
+
+
+def test_a_certificate_that_was_left_out_is_added_again() -> None:
+    hand = Hand("a").on(Received("a", message(replace(contribution("c", 1.0, 0.0), credential=b"old"))))
+    hand.on(Received("a", message(contribution("c", 1.5, 0.0, steps=2))))
+    assert [(item.steps, item.credential) for item in hand.state.held.values()] == [(2, b"old")]
+    hand.on(Received("a", message(replace(contribution("c", 2.0, 0.0, steps=3), credential=b"new"))))
+    assert [(item.steps, item.credential) for item in hand.state.held.values()] == [(3, b"new")]
+
+
+def test_a_device_that_lost_a_certificate_gets_it_after_it_no_longer_lists_it() -> None:
+    hand = Hand("a")
+    hand.on(Received("a", message(contribution("a", 1.0, 1.0, signature=b"without a certificate"), a=1)))
+    (reply,) = hand.all(Reply)
+    assert cast(Contributions, reply.message).contributions == (), "a refusal would be answered by the same bytes again"
 
 
 def test_a_fleet_larger_than_the_storage_becomes_silent() -> None:
@@ -357,7 +419,7 @@ def test_a_peer_that_cannot_list_its_contributions_is_sent_everything_again_peri
     for cycle in range(200):
         sent += [cycle] if hand.on(TICK).all(Send) else []
         hand.on(Delivered("a"))
-    assert sent[:3] == [0, 1, 64]
+    assert sent[:4] == [0, 1, 2, 64], "two lists, then the contribution"
     hand = Hand("a", steps=0).on(Received("a", message(contribution("b", 1.0, 0.0), b=1)))
     assert not [cycle for cycle in range(200) if hand.on(TICK).all(Send)]
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step, length, limited_move
 from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Proposal

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.learning.learners import Holding, Perturbation, PublishedRecord, Shelf
 
 HOW = Perturbation("privunit", 3, 2, 1.0)

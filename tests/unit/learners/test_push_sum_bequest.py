@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.learning.learners import Ask, Effect, HandingOffLearner, PeersChanged, Received, Send, SetTimer, Timer
 from sottovoce.node.core import Action, Core, Transmit
 from sottovoce_lab.testbed.memory_store import MemoryStore
+from sottovoce_papers.hegedus_2017.gradient_walk.public.machine import GradientWalk
 
 SIZE = 5
 SCHEDULE = Schedule(

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import contribution

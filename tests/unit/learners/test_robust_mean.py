@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
-from sottovoce.algorithms.contributions.public.robust import robust_mean, vector_weights
+from sottovoce.algorithms.contributions.public.robust import LONGEST, robust_mean, vector_weights
 
 SIZE = 60
 
@@ -71,3 +70,22 @@ def test_distant_vectors_count_nothing_and_near_ones_in_full() -> None:
     assert vector_weights(vectors, 3).tolist()[:3] == [0.0, 0.0, 0.0]
     assert (vector_weights(vectors, 3)[3:] > 0.5).all()
     assert (vector_weights(honest(3, 1), 0) == 1).all()
+
+
+def test_no_matrix_counts_for_more_than_a_multiple_of_the_median_singular_value() -> None:
+    """A vector of rank one and of honest length moves the mean by its largest singular value, which is cut."""
+    random, shape = np.random.default_rng(6), (40, 10)
+    vectors: NDArray[np.float64] = random.normal(size=(10, 400))
+    coherent = np.outer(random.normal(size=40), random.normal(size=10)).ravel()
+    direction = coherent / np.linalg.norm(coherent)
+    vectors[3] = direction * np.linalg.norm(vectors[4])
+    largest = [np.linalg.svd(vector.reshape(shape), compute_uv=False)[0] for vector in vectors]
+    shift = direction @ (10 * robust_mean(vectors, np.ones(10), 0, [shape]) - np.delete(vectors, 3, axis=0).sum(axis=0))
+    assert shift == pytest.approx(LONGEST * np.sort(largest)[4], rel=1e-6)
+    assert shift < 0.75 * np.linalg.norm(vectors[3])
+
+
+@pytest.mark.parametrize("shapes", [[(40, 10)], [(10, 40)], [(8, 10), (20, 2, 8)], [(400,)]])
+def test_alike_matrices_keep_every_bit(shapes: list[tuple[int, ...]]) -> None:
+    vectors: NDArray[np.float64] = np.random.default_rng(7).normal(size=(10, 400))
+    assert np.array_equal(robust_mean(vectors, np.ones(10), 0, shapes), robust_mean(vectors, np.ones(10), 0))

@@ -69,3 +69,15 @@ def test_the_best_learner_is_first_with_its_guarantee() -> None:
     assert result[0].promise
     assert result[0].one_member
     assert result[0].wire_bytes > 0
+
+
+@pytest.mark.process
+def test_an_interruption_keeps_what_is_known() -> None:
+    def interrupt(done: int, total: int, name: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    found = advise(Shape(20, 2, 4, 2, 8.0), interrupt)
+    assert len(found) == 2
+    assert all(len(item.accuracies) == 1 for item in found)
+    assert found[0].mean >= found[1].mean

@@ -1,7 +1,9 @@
 """Comparison of a run with simulations on its data."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sottovoce_lab.library.comparisons import SEEDS, Comparison, start_comparisons
 from sottovoce_lab.testbed.plan import Plan, plan
@@ -22,8 +24,15 @@ def make_plan(**arguments: Any) -> Plan:
 
 
 def by_label(plan_: Plan) -> dict[str, Comparison]:
+    signs: list[tuple[int, int]] = []
     with start_comparisons(plan_) as collect:
-        return {found.label: found for found in collect()}
+        found = {
+            comparison.label: comparison for comparison in collect(lambda done, total: signs.append((done, total)))
+        }
+    assert all(total == SEEDS * len(found) for _, total in signs)
+    assert signs == sorted(signs)
+    assert bool(signs) == bool(found)
+    return found
 
 
 def test_a_fleet_is_compared_with_a_single_device_secure_sums_and_no_noise() -> None:
@@ -34,6 +43,22 @@ def test_a_fleet_is_compared_with_a_single_device_secure_sums_and_no_noise() -> 
     assert "at most 1 other fleet devices" in result["secure sums, ε = 4"].promise
     assert result["no noise at all"].promise.startswith("no one")
     assert result["no noise at all"].as_dict()["accuracy_mean"] == result["no noise at all"].mean
+
+
+def test_secure_sums_are_compared_with_noise_from_each_device() -> None:
+    result = by_label(make_plan(learner="group-sgd", **{"learner.steps": 4}))
+    assert list(result) == ["one device alone, ε = 4", "each device's own noise, ε = 4", "no noise at all"]
+    assert "local" in result["each device's own noise, ε = 4"].promise
+
+
+def test_a_forecast_is_compared_by_its_error(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    wave = 150 + 100 * np.sin(2 * np.pi * (np.arange(12 * 48) % 48 - 30) / 48)
+    np.savez(tmp_path / "meters.npz", wh=np.rint(wave * np.exp(random.normal(0, 0.3, (3, 12 * 48)))).astype(int))
+    source = f"meters:{tmp_path / 'meters.npz'}#task=forecast"
+    result = by_label(make_plan(data=source, agents=3, model="ridge", **{"privacy.unit": "window"}))
+    assert list(result) == ["one device alone, ε = 4", "no noise at all"]
+    assert all(0 < item.as_dict()["mae_mean"] < 1 for item in result.values())
 
 
 def test_meaningless_comparisons_are_omitted() -> None:

@@ -42,6 +42,7 @@ def test_a_range_computed_from_the_records_causes_a_warning() -> None:
         lab.FleetClassifier(bounds=(0, 16), **QUICK).fit(images[:200], digits[:200])
 
 
+@pytest.mark.slow
 def test_a_fleet_learns_digits_and_reports_its_guarantee() -> None:
     images, digits = load_digits(return_X_y=True)
     train, test, expected, truth = train_test_split(images, digits, random_state=0)

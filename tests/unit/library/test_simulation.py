@@ -7,14 +7,20 @@ import numpy as np
 import pytest
 import sottovoce
 import sottovoce_lab as lab
+from sottovoce.algorithms.family import settings_of
+from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.data import load
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.run_spec import build_run_spec
 
 ROWS = np.random.default_rng(0).normal(size=(300, 4))
 LABELS = (ROWS[:, 0] > 0).astype(np.int64)
 
 
 def simulate_digits(**arguments: Any) -> lab.Runs:
-    return lab.simulate((ROWS, LABELS), **{"bounds": (-5, 5), "classes": 2, "agents": 3, "cycles": 8, **arguments})
+    return lab.simulate(
+        (ROWS, LABELS), **{"bounds": (-5, 5), "classes": 2, "agents": 3, "cycles": 8, "baselines": False, **arguments}
+    )
 
 
 def test_each_learner_budget_and_seed_has_a_run() -> None:
@@ -50,6 +56,24 @@ def test_undeclared_classes_and_ranges_are_said_and_nothing_is_then_proved() -> 
         simulate_digits(bounds=(0, 5))
     with pytest.warns(lab.DataWarning, match="δ"):
         simulate_digits(delta=0.01)
+
+
+@pytest.mark.statistical
+def test_without_noise_a_fleet_comes_within_two_points_of_a_central_fit_of_its_own_features() -> None:
+    data = load("digits")
+    (fleet,) = lab.simulate(data, agents=10, baselines=False, epsilon=math.inf)
+    (little_noise,) = lab.simulate(data, agents=10, baselines=False, epsilon=8.0)
+    (central,) = lab.simulate(data, agents=1, baselines=False, epsilon=math.inf, settings={"learner.clip": 2.0})
+    assert fleet.final["accuracy_mean"] > max(little_noise.final["accuracy_mean"] - 0.01, 0.94)
+    assert fleet.final["accuracy_mean"] > central.final["accuracy_mean"] - 0.02
+
+
+def test_a_run_without_noise_takes_more_steps_unless_its_steps_or_cycles_are_set() -> None:
+    free = plan(build_run_spec({"data": "digits", "epsilon": math.inf}, "test").options())
+    assert (settings_of(free.config, PushSumSettings).steps, free.options.cycles > 240) == (240, True)
+    for keys in ({"cycles": 30}, {"learner.steps": 12}, {"epsilon": 8.0}):
+        planned = plan(build_run_spec({"data": "digits", "epsilon": math.inf, **keys}, "test").options())
+        assert settings_of(planned.config, PushSumSettings).steps != 240
 
 
 def test_a_data_set_and_a_spec_are_accepted() -> None:
@@ -91,11 +115,18 @@ def test_a_fleet_does_not_oscillate_on_nearly_equal_records(seed: int) -> None:
     features[:, 0] += 1
     features[:, 1] += 0.1 * (2 * labels - 1)
     (run,) = lab.simulate(
-        (features, labels), agents=10, epsilon=30, seed=seed, bounds=(-2, 2), settings={"data.transform": "unit"}
+        (features, labels),
+        agents=10,
+        epsilon=30,
+        seed=seed,
+        bounds=(-2, 2),
+        settings={"data.transform": "unit"},
+        baselines=False,
     )
     assert run.final["accuracy_mean"] > 0.78
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_fleet_whose_first_steps_cancel_keeps_learning(seed: int) -> None:
     """Without full-length steps, each device declines the others' longer contributions forever: .35, majority .51."""
@@ -106,5 +137,7 @@ def test_a_fleet_whose_first_steps_cancel_keeps_learning(seed: int) -> None:
     kinds = np.eye(8)[(2 * labels + draw.integers(0, 3, 6000)) % 8] * 0.6
     table = np.clip(np.hstack([features, kinds]), 0, 1)
     transform = {"data.transform": "centre,unit,bias(0.3)"}
-    (run,) = lab.simulate((table, labels), agents=10, epsilon=8, seed=seed, bounds=(0, 1), settings=transform)
+    (run,) = lab.simulate(
+        (table, labels), agents=10, epsilon=8, seed=seed, bounds=(0, 1), settings=transform, baselines=False
+    )
     assert run.final["accuracy_mean"] > 0.8

@@ -8,6 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, checker, shape_inference
 from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.kernel import OnnxKernel
+from sottovoce.kernels.onnx.session import GraphSession
 from sottovoce_lab.models.build import build_forward, build_graph, graph_bytes
 from sottovoce_lab.models.declaration import parse_declaration
 
@@ -77,6 +79,33 @@ def test_an_exported_model_predicts_like_the_graph(loss: str, classes: int, unit
     scores, predictions = session(exported).run(["scores", "predictions"], {"features": examples.features})
     assert scores.shape == (9, units)
     np.testing.assert_allclose(predictions, run(parameters, examples).predictions, rtol=1e-6)
+
+
+@pytest.mark.parametrize("frozen", [2, 4])
+def test_a_frozen_layer_is_a_constant_that_is_not_trained(frozen: int) -> None:
+    """The head's gradient is that in the whole network, and is clipped by its own length alone."""
+    whole = Run(declared([*SMALL, *SMALL, {"kind": "dense", "units": 3}], (5,), 3, "softmax"))
+    parameters, examples = draw_parameters(whole.declaration, seed=0), batch(whole.declaration, 9, 0)
+    partial = Run(whole.declaration, weights=parameters, frozen=frozen)
+    head = parameters[-partial.facts.size :]
+    assert partial.facts.parameters == whole.facts.parameters[frozen:]
+    np.testing.assert_array_equal(partial.facts.all_weights, parameters.astype(np.float32))
+    assert len(partial.facts.frozen_weights) == len(parameters) - len(head)
+    expected, found = whole(parameters, examples, np.inf), partial(head, examples, np.inf)
+    np.testing.assert_allclose(found.gradient_sum, expected.gradient_sum[-len(head) :], rtol=1e-5)
+    np.testing.assert_array_equal(found.predictions, expected.predictions)
+    first = partial(head, examples[:1], np.inf).gradient_sum
+    clip = float(np.linalg.norm(first)) / 2
+    np.testing.assert_allclose(partial(head, examples[:1], clip).gradient_sum, first / 2, rtol=1e-4)
+
+
+def test_a_model_that_starts_from_public_weights_is_trained_in_all_layers() -> None:
+    text = declared([*SMALL, {"kind": "dense", "units": 3}], (5,), 3, "softmax")
+    weights = np.arange(39, dtype=np.float32)
+    run = Run(text, weights=weights)
+    assert (run.facts.size, len(run.facts.frozen_weights)) == (39, 0)
+    kernel = OnnxKernel(GraphSession(run.model.SerializeToString(), "test"), 8)
+    np.testing.assert_array_equal(kernel.initial(0), weights)
 
 
 @pytest.mark.parametrize("name", ["mnist-cnn", "har-cnn"])

@@ -11,11 +11,17 @@ CLIP = 1.0
 
 
 @pytest.mark.parametrize("name", sorted(set(stock_names()) - {"resnet-18"}))  # which takes one example per call
-def test_result_of_a_row_is_independent_of_other_rows(name: str) -> None:
-    run = Run(stock(name))
+@pytest.mark.parametrize("frozen", [False, True])
+def test_result_of_a_row_is_independent_of_other_rows(name: str, frozen: bool) -> None:
+    declaration = stock(name)
+    parameters = draw_parameters(declaration, seed=0)
+    run = Run(declaration)
+    if frozen:
+        run = Run(declaration, weights=parameters, frozen=len(declaration.network.parameters) - 2)
+        parameters = parameters[-run.facts.size :]
     count = run.facts.chunk
     assert count > 1
-    parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, count, seed=1)
+    examples = batch(run.declaration, count, seed=1)
     for row in (0, count // 2, count - 1):
         mask = np.arange(count) == row
         alone = run(parameters, examples, CLIP, mask).gradient_sum

@@ -8,7 +8,7 @@ from onnx import ModelProto
 from sottovoce.errors import ConfigError
 from sottovoce_lab.models.build import build_forward, build_graph
 from sottovoce_lab.models.checks import forward_bytes
-from sottovoce_lab.models.forward import Forward, read_forward
+from sottovoce_lab.models.forward import Forward, body_tensors, read_forward, with_new_head
 
 from tests.support.forward_models import CNN_INPUT, cnn, forward_model, run, weights_of
 
@@ -194,3 +194,22 @@ def test_unsupported_layers_are_refused_by_name(name: str) -> None:
     with pytest.raises(ConfigError, match=words) as refused:
         read(forward_model(body, dict(weights_of(shapes)), rank=4 if name == "scores that are an image" else 2))
     assert str(refused.value).startswith("file: ")
+
+
+def test_a_new_head_starts_at_zero_and_the_body_keeps_its_weights() -> None:
+    original = read(cnn())
+    tuned = with_new_head(original, 7, "file")
+    body = sum(tensor.size for tensor in original.declaration.network.parameters[:-2])
+    assert body_tensors(tuned.declaration) == len(original.declaration.network.parameters) - 2
+    assert (tuned.declaration.classes, tuned.declaration.outputs) == (7, 7)
+    np.testing.assert_array_equal(tuned.parameters[:body], original.parameters[:body])
+    assert tuned.parameters[body:].tolist() == [0] * (7 * 16 + 7)
+
+
+def test_a_head_that_cannot_be_replaced_is_named() -> None:
+    ends_in_relu = forward_model("f = Flatten (x) g = Gemm (f, w) y = Relu (g)", weights_of({"w": (36, 3)}))
+    with pytest.raises(ConfigError, match=r"file: .*relu.*--classes"):
+        with_new_head(read(ends_in_relu), 4, "file")
+    one_score = forward_model("f = Flatten (x) g = Gemm (f, w) y = Sigmoid (g)", weights_of({"w": (36, 1)}))
+    with pytest.raises(ConfigError, match=r"file: loss: binary.*--loss softmax"):
+        with_new_head(read(one_score), 4, "file")

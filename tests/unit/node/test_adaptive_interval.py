@@ -7,8 +7,7 @@ import pytest
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.learning.learners import Delivered, Received, SetTimer, SettlingState
-from sottovoce.node.adaptive_interval import CALM_CYCLES, CHANGE_THRESHOLD, AdaptiveInterval
-from sottovoce.node.core import Core
+from sottovoce.node.core import CALM_CYCLES, CHANGE_THRESHOLD, AdaptiveInterval, Core
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import TICK, push_sum, state

@@ -18,7 +18,7 @@ from sottovoce.config.loading import config_from_tables
 from sottovoce.errors import NetworkError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.node.control import MAX_CONTROL_REQUEST, ControlServer, ask, decode_parameters
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 
 from tests.support.waiting import TIMEOUT, let_others_run
 
@@ -31,12 +31,22 @@ class Agent:
         self.model: NDArray[np.float64] | None = None
         self.cycle = 3
         self.stopped = False
+        self.retries = 0
 
     def status(self) -> dict[str, Any]:
         return {"id": "abc", "ε": 1.5, "privacy": {"epsilon": 2.0}}
 
     def stop(self) -> None:
         self.stopped = True
+
+    async def fleet_report(self) -> dict[str, Any]:
+        return {"devices": [{"id": "abc"}]}
+
+    def retry_fleet_tasks(self) -> None:
+        self.retries += 1
+
+    async def list_results(self) -> list[str]:
+        return ["the first", "the second"]
 
     async def leave(self) -> dict[str, Any]:
         await let_others_run()
@@ -76,7 +86,11 @@ async def ask_agent(state: Path, question: str) -> dict[str, Any]:
 async def test_status_and_stop(tmp_path: Path, agent: Agent) -> None:
     async with serve_agent(tmp_path, agent):
         assert (await ask_agent(tmp_path, "status"))["ε"] == 1.5
+        assert await ask_agent(tmp_path, "results") == {"results": ["the first", "the second"]}
+        assert await ask_agent(tmp_path, "fleet") == await agent.fleet_report()
+        assert await ask_agent(tmp_path, "look") == {"looking": True}
         assert await ask_agent(tmp_path, "stop") == {"stopping": True}
+    assert agent.retries == 1
     assert agent.stopped
 
 
@@ -92,8 +106,9 @@ async def test_readers_see_public_values_and_can_change_nothing(tmp_path: Path, 
     assert readers.stat().st_mode & 0o777 == 0o660
     assert await read("status") == agent.status()
     assert await read("model") == {"cycle": 3, "parameters": None}
-    for question in ("stop", "leave", "describe", '{"records": []}', "x" * (MAX_CONTROL_REQUEST + 1)):
+    for question in ("stop", "leave", "describe", "results", '{"records": []}'):
         assert await read(question) == {"error": "unknown request; the supported requests are status and model"}
+    assert "1024 bytes" in (await read("x" * (MAX_CONTROL_REQUEST + 1)))["error"]
     assert not agent.stopped
     fault = {"kind": "data", "reason": "records.npz: row 17 is no number", "tries_again_s": 1.0, "needs_a_person": True}
     agent.status = lambda: {"state": "needs-a-person", "fault": fault}  # type: ignore[method-assign]
@@ -125,8 +140,8 @@ async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> 
 async def test_unknown_queries_are_also_answered(tmp_path: Path, agent: Agent, question: str) -> None:
     async with serve_agent(tmp_path, agent):
         assert await ask_agent(tmp_path, question) == {
-            "error": "unknown request; the supported requests are status, fleet, model, describe, predict, look, "
-            "stop and leave"
+            "error": "unknown request; the supported requests are status, fleet, model, results, describe, predict, "
+            "look, stop and leave"
         }
     assert not agent.stopped
 
@@ -212,7 +227,7 @@ async def test_an_excessive_request_is_refused_and_the_agent_continues(
 ) -> None:
     done = threading.Event()
     monkeypatch.setattr("sottovoce.node.control._PREDICTION_SECONDS", 0.02)
-    monkeypatch.setattr("sottovoce.node.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(TIMEOUT)]})
+    monkeypatch.setattr("sottovoce.node.public_model.Predictor.answer", lambda *_: {"labels": [done.wait(TIMEOUT)]})
     async with serve_agent(tmp_path, agent):
         assert "fewer" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
         assert (await ask_agent(tmp_path, "status"))["id"] == "abc"

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 from sottovoce.days import DAY, NOT_BEFORE, last_complete_day
-from sottovoce.node.day_watch import DayWatch
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import DayWatch, Waits
 
 from tests.support.waiting import let_others_run
 

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
@@ -15,6 +14,7 @@ from sottovoce.node.departure import Departure
 from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.node.link import Link
 from sottovoce_lab.testbed.memory_store import MemoryStore
+from sottovoce_papers.hegedus_2017.gradient_walk.public.machine import GradientWalk
 
 from tests.support.waiting import let_others_run
 

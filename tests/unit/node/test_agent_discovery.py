@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from sottovoce.errors import InternalError, NetworkError
-from sottovoce.node.discovery import Discovery
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.network import Discovery
+from sottovoce.node.waits import Waits
 from sottovoce_bootstrap import Contact
 
 from tests.support.waiting import eventually, let_others_run
@@ -87,7 +87,7 @@ async def test_sources_are_searched_in_parallel() -> None:
 async def test_a_failure_is_reported_once_a_minute_and_cleared_by_a_success(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.node.discovery.pause", lambda *_: 0.0)
+    monkeypatch.setattr("sottovoce.node.network.pause", lambda *_: 0.0)
     failures = [NetworkError("nobody answers")] * 5
     source = Scripted("dns", *failures, ValueError("a library's own"), [SOMEBODY])
     rig = Rig(source)
@@ -114,7 +114,7 @@ async def test_searches_are_rare_with_contacts_and_frequent_without() -> None:
 
 
 async def test_an_endless_search_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.node.discovery._QUERY_SECONDS", 0.01)
+    monkeypatch.setattr("sottovoce.node.network._QUERY_SECONDS", 0.01)
     rig = Rig(Stuck("mdns", ()))
     async with rig.running():
         await eventually(lambda: rig.discovery.statistics["mdns"].failures)
@@ -124,7 +124,7 @@ async def test_an_endless_search_is_abandoned(monkeypatch: pytest.MonkeyPatch) -
 async def test_stopping_ends_a_running_search_and_does_not_wait_for_closing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sottovoce.node.discovery._CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("sottovoce.node.network._CLOSE_SECONDS", 0.01)
     stuck, other = Stuck("mdns", ()), Scripted("dns", [SOMEBODY])
     rig = Rig(stuck, other)
     async with rig.running():

@@ -123,7 +123,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
 
         monkeypatch.setattr(endurance, "assemble", assemble)
         monkeypatch.setattr(faults, "_FIRST_PAUSE", 0.02)
-        monkeypatch.setattr("sottovoce.node.agent_runner.run", lambda agent: agent.run())
+        monkeypatch.setattr("sottovoce.node.endurance.run_agent", lambda agent: agent.run())
         return began
 
     return these

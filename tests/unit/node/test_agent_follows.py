@@ -12,7 +12,7 @@ from sottovoce.errors import PrivacyError
 from sottovoce.node.local_vault import make_vault
 from sottovoce.node.own_task import build_task
 from sottovoce.node.vault_session import open_remote_vault
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.privacy.vault import Ledger
 from sottovoce_home.store import WindowStore
 

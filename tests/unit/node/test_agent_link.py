@@ -13,7 +13,7 @@ from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.net.wire import Receipt, SignedHead, append_heads, encode_receipt
 from sottovoce.node.link import Link
 from sottovoce.node.links import Outgoing
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters
 
 from tests.support.scripted import APPLIED, PEER, Scripted
@@ -162,6 +162,7 @@ async def test_each_cause_is_logged_once_a_minute_however_often_it_occurs(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sottovoce.ops.logs.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.node.link.START_SECONDS", 0.0)
     bench = Bench(*[failure()] * 20, *[failure("tls")] * 20)
     with caplog.at_level(logging.WARNING, logger="sottovoce"):
         async with bench.running():
@@ -171,6 +172,16 @@ async def test_each_cause_is_logged_once_a_minute_however_often_it_occurs(
         f"delivery-failed cause=unreachable peer {PEER.id}: unreachable",
         f"delivery-failed cause=tls peer {PEER.id}: tls",
     ]
+
+
+async def test_a_peer_that_starts_at_the_same_time_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(*[failure()] * 20)
+    with caplog.at_level(logging.WARNING, logger="sottovoce"):
+        async with bench.running():
+            bench.link.offer(share(1))
+            await bench.until_confirmed(1)
+    assert caplog.messages == []
+    assert bench.counters.failures == {"unreachable": 20}
 
 
 async def test_the_ledger_head_is_sent_at_the_beginning_and_with_a_share_whenever_due() -> None:
@@ -305,7 +316,7 @@ async def test_a_thousand_consecutive_failures_do_not_overflow() -> None:
 
 async def test_a_wait_is_listed_with_reason_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The link uses a clock that does not advance."""
-    monkeypatch.setattr("sottovoce.node.wait_status.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.node.waits.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
     observed = []
     bench.transport.look = lambda: observed.extend(bench.waits.to_dict())

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sottovoce.node.notify import ALIVE, READY, STOPPING, notify_manager, notify_while_running, ping_interval
+from sottovoce.node.faults import ALIVE, READY, STOPPING, notify_manager, notify_while_running, ping_interval
 
 SOON = {"WATCHDOG_USEC": "20000"}
 

@@ -11,9 +11,16 @@ import pytest
 from sottovoce.config import ObserveSection
 from sottovoce.errors import ConfigError
 from sottovoce.net.transports import Listener
-from sottovoce.node.metric_values import privacy_values, wait_values
-from sottovoce.node.observation import ObservedAgent, can_publish_machine, core_problem, readiness, serve_observation
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.observation import (
+    ObservedAgent,
+    can_publish_machine,
+    core_problem,
+    privacy_values,
+    readiness,
+    serve_observation,
+    wait_values,
+)
+from sottovoce.node.waits import Waits
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.vault import Budget, Ledger

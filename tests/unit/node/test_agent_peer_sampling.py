@@ -7,12 +7,14 @@ from unittest.mock import MagicMock
 
 import pytest
 from sottovoce.net.transports import DeliveryFailed
+from sottovoce.node.gossip.messenger import Messenger
 from sottovoce.node.gossip.peer_sampling import PeerSampler
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters
 
 from tests.support.waiting import let_others_run
 
-GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
+GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone", endpoints=("gone:1",)), exchange=None)
 
 
 @pytest.fixture
@@ -29,9 +31,9 @@ def failing_request(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampler, async
     membership.warm.return_value = ()
     transport = SimpleNamespace(deliver=deliver)
     parts: dict[str, Any] = dict.fromkeys(("book", "boots", "discovery"), MagicMock())
-    peer_sampling = PeerSampler(membership=membership, transport=transport, counters=Counters(), timeout=1.0, **parts)
-    peer_sampling._hooks = MagicMock(seal=lambda *_: b"")
-    peer_sampling._loop = MagicMock()
+    messenger: Any = Messenger(lambda *_: b"", transport, 1.0, Counters(), Waits())
+    peer_sampling = PeerSampler(host=MagicMock(), membership=membership, messenger=messenger, **parts)
+    peer_sampling._loop = MagicMock(time=lambda: 0.0)
     return peer_sampling, fail
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.contributions.public.state import Contribution
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.fleet import Identity, Validity, create_fleet, enrol, load
+from sottovoce.fleet import Identity, Validity, load
 from sottovoce.learning.learners import Perturbation, PublishedRecord
 from sottovoce.node.provenance import FleetProvenance
+from sottovoce_operator.fleet import create_fleet, enrol
 
 HOW = Perturbation("privunit", 3, 2, 1.5)
 

@@ -2,8 +2,9 @@
 
 import pytest
 from sottovoce.errors import MessageRefused
+from sottovoce.net.quota import _LIMITS, _MAX_PEERS, Quota, Refusals
 from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES
-from sottovoce.node.quota import _LIMITS, _MAX_PEERS, Quota
+from sottovoce.ops import Counters
 
 PERIOD = 10.0
 SHARES = int(_LIMITS["shares"].capacity)
@@ -86,3 +87,26 @@ def test_a_check_costs_nothing_and_refuses_a_sender_without_tokens(quota: Quota)
         quota.charge_message("greedy", 0)
     with pytest.raises(MessageRefused):
         quota.check_message("greedy")
+
+
+def test_a_message_that_no_correct_device_sends_costs_more(quota: Quota) -> None:
+    for _ in range(8):
+        quota.charge_message("greedy", 2**18)
+        quota.note_refusal("greedy", 2**18, MessageRefused("malformed", "no protobuf"))
+        quota.charge_message("honest", 2**18)
+        quota.note_refusal("honest", 2**18, MessageRefused("task", "another task"))
+    quota.check_message("honest")
+    with pytest.raises(MessageRefused) as refused:
+        quota.check_message("greedy")
+    assert refused.value.reason == "quota"
+
+
+def test_many_senders_with_many_faults_fill_no_log(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    refusals = Refusals(Counters(), clock)
+    for number in range(1000):
+        refusals.note(f"{number}", MessageRefused("malformed", "no protobuf"))
+    assert len(caplog.records) == 64
+    clock.now += 120.0
+    for number in range(1000):
+        refusals.note(f"{number}", MessageRefused("malformed", "no protobuf"))
+    assert len(caplog.records) == 66

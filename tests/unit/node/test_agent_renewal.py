@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.fleet import Trust, enrol, load
+from sottovoce.fleet import Trust, load
 from sottovoce.fleet.clock import ClockFloor
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request
-from sottovoce.fleet.request import read_request
 from sottovoce.node.renewal import Renewal, overdue_warning
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
+from sottovoce_operator.fleet import enrol
+from sottovoce_operator.fleet.request import read_request
 
 from tests.support.fleets import new_fleet, validity_ending_in
 
@@ -35,7 +36,7 @@ def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
     def fail(*_: object) -> bytes:
         raise NetworkError("no enroller responds at h:1")
 
-    monkeypatch.setattr("sottovoce.node.enrolment.request_renewal", fail)
+    monkeypatch.setattr("sottovoce.net.enrolment.request_renewal", fail)
 
     async def looks() -> None:
         await renewal._check_once()

@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.fleet import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Identity, Trust
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.net.wire import unseal
 from sottovoce.net.wire.envelope import seal
 from sottovoce.net.wire.revocation import RevocationList, Revocations, decode_revocations, encode_revocations
-from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.gossip.messenger import Messenger
 from sottovoce.node.gossip.revocation_gossip import RevocationGossip
-from sottovoce.node.gossip.revocation_store import load_revocation_list, revoke, store_revocation_list
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.gossip.revocation_store import load_revocation_list, store_revocation_list
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters
+from sottovoce_operator.fleet import Fleet, enrol
+from sottovoce_operator.fleet.signing import revoke
 
 from tests.support.fleets import new_fleet
+from tests.support.hosts import StubHost
 from tests.support.waiting import eventually
 
 Net = dict[str, "Node"]
@@ -36,8 +39,9 @@ class Node:
         self.shunned = 0
         self.peers: list[Peer] = []
         messenger = Messenger(self._seal, self, 1.0, Counters(), Waits())
-        self.revocations = RevocationGossip(trust=self.trust, state=state, messenger=messenger, period=period)
-        self.revocations.attach(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
+        host = StubHost(self.trust, lambda: self.peers)
+        self.revocations = RevocationGossip(host=host, state=state, messenger=messenger, period=period)
+        self.trust.subscribe(self._shun)
         net[self.identity.node_id] = self
 
     @property
@@ -167,7 +171,7 @@ async def test_a_device_that_finds_itself_in_a_list_reports_it(line: list[Node],
         await isolated.revocations._ask_random_peer()
     with pytest.raises(IdentityError, match="was revoked"):
         RevocationGossip(
-            trust=isolated.trust, state=isolated.state, messenger=isolated.revocations._messenger, period=1.0
+            host=StubHost(isolated.trust), state=isolated.state, messenger=isolated.revocations._messenger, period=1.0
         )
     with pytest.raises(MessageRefused, match="revoked") as exc_info:
         await one.revocations.receive(isolated.id, encode_revocations(Revocations(0, None)))

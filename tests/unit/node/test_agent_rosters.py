@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Fleet, Validity
-from sottovoce.node.gossip.revocation_store import NAME, revoke, store_revocation_list
+from sottovoce.fleet import Validity
+from sottovoce.node.gossip.revocation_store import NAME, store_revocation_list
 from sottovoce.node.provenance import FleetProvenance
 from sottovoce.privacy.api import Refused
 from sottovoce.privacy.secure_sum import steps
+from sottovoce_operator.fleet import Fleet
+from sottovoce_operator.fleet.signing import revoke
 
 from tests.cells.enrolled import TASK, Member, try_to_join
 from tests.support.fleets import new_fleet

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, load
-from sottovoce.errors import DataError
+from sottovoce.errors import ConfigError, DataError
 from sottovoce.fleet import load as load_identity
-from sottovoce.node.assemble import IDENTITY
+from sottovoce.fleet.identity import IDENTITY
 from sottovoce.node.provenance import FleetProvenance
-from sottovoce.node.saved_model import load_saved_model
+from sottovoce.node.public_model import load_saved_model
 from sottovoce.node.sqlite_store import SqliteStore
 
 from tests.support.devices import Device, new_device
@@ -41,10 +41,10 @@ def stopped_config(device: Device, **learner: Any) -> AgentConfig:
     "learner",
     [
         {"name": "clipd2p", "model": "mlp"},
-        {"name": "golf", "model": "logistic"},
-        {"name": "gradient-walk"},
-        {"name": "without-replacement"},
-        {"name": "dp-dpsgd", "model": "mlp"},
+        pytest.param({"name": "golf", "model": "logistic"}, marks=pytest.mark.papers),
+        pytest.param({"name": "gradient-walk"}, marks=pytest.mark.papers),
+        pytest.param({"name": "without-replacement"}, marks=pytest.mark.papers),
+        pytest.param({"name": "dp-dpsgd", "model": "mlp"}, marks=pytest.mark.papers),
         {"name": "average"},
     ],
     ids=lambda learner: learner["name"],
@@ -60,6 +60,21 @@ def test_each_family_s_initial_model(device: Device, learner: dict[str, Any]) ->
         np.testing.assert_allclose(parameters, family.kernel.initial(0), atol=1e-7)
 
 
+@pytest.mark.parametrize("mixing", ["contributions", "pairwise", "push-sum"])
+def test_a_fleet_starts_with_the_public_model_that_its_task_states(device: Device, mixing: str) -> None:
+    size = build_family(stopped_config(device)).model.size
+    start = [0.001 * (n - 3) for n in range(size)]
+    parameters, _ = load_saved_model(stopped_config(device, name="clipd2p", mixing=mixing, start=start))
+    assert parameters is not None
+    np.testing.assert_allclose(parameters, np.array(start), atol=1e-4)
+
+
+def test_a_public_model_of_another_size_is_refused(device: Device) -> None:
+    with pytest.raises(ConfigError, match=r"learner\.start: 2 numbers"):
+        stopped_config(device, name="clipd2p", start=[0.0, 1.0])
+
+
+@pytest.mark.papers
 def test_a_device_without_a_model_yet(device: Device) -> None:
     assert load_saved_model(stopped_config(device, name="golf", model="ridge"))[0] is None
 

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sottovoce.algorithms.contributions.codec import ContributionsCodec
+from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.contributions.public.state import Contribution, ContributionsState, rank
 from sottovoce.algorithms.push_sum.codec import PushSumCodec
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.errors import DataError
 from sottovoce.node.links import NewestMessage, Outgoing, SavedState
 from sottovoce.node.sqlite_store import SqliteStore
 
-from tests.unit.learners.support import push_sum
+from tests.unit.learners.support import Stamp, push_sum, schedule
 
 LEARNER = push_sum("a", "b", size=3)
 
@@ -65,6 +68,34 @@ def test_a_confirmed_share_makes_room_for_the_next_in_one_commit(tmp_path: Path)
     store.commit(make_state(), [Outgoing("a", 2, b"second")], ["a"], None)
     assert list(store.load().outbox) == [Outgoing("a", 2, b"second")]
     store.close()
+
+
+def test_a_commit_writes_only_the_contributions_that_have_changed(tmp_path: Path) -> None:
+    learner = Mixer(
+        schedule(size=2), np.zeros(2), owner="me", provenance=Stamp(), capacity=8, max_steps=9, dishonest=0.0
+    )
+
+    def contributions(**steps: int) -> ContributionsState:
+        held = [
+            Contribution(owner, count, np.array([count, 5]), credential=b"c", signature=bytes(64))
+            for owner, count in steps.items()
+        ]
+        return replace(learner.initial_state(), held={rank(contribution.owner): contribution for contribution in held})
+
+    store = SqliteStore(tmp_path, learner, ContributionsCodec(learner), 0)
+    statements: list[str] = []
+    store.commit(contributions(one=1, other=2, third=3), [], [], None)
+    store._connection.set_trace_callback(statements.append)
+    store.commit(contributions(one=4, other=2), [], [], None)
+    changed = [statement.split()[0] for statement in statements if "part" in statement or "learner" in statement]
+    assert sorted(changed) == ["DELETE", "INSERT"], "one is newer, and the third is gone"
+    store.close()
+    reopened = SqliteStore(tmp_path, learner, ContributionsCodec(learner), 0)
+    held = reopened.load().state.held
+    assert {contribution.owner: contribution.steps for contribution in held.values()} == {"one": 4, "other": 2}
+    reopened.commit(contributions(one=4), [], [], None)
+    assert len(reopened.load().state.held) == 1, "a part that an earlier process wrote is deleted too"
+    reopened.close()
 
 
 def test_a_failed_commit_changes_nothing(tmp_path: Path) -> None:
@@ -140,7 +171,7 @@ def corrupt_database(path: Path, kind: str) -> None:
     [
         *("empty", "zeros", "cut", "PRAGMA application_id = 7", "PRAGMA user_version = 0", "DELETE FROM life"),
         *("DELETE FROM learner", "UPDATE learner SET state = x'ff'", "UPDATE learner SET state = 'text'"),
-        *("DROP TABLE seen", "UPDATE learner SET state = x'0a03000000'"),
+        *("DROP TABLE link", "UPDATE learner SET state = x'0a03000000'"),
     ],
 )
 def test_a_corrupt_state_stops_the_agent_and_is_never_replaced(tmp_path: Path, kind: str) -> None:

@@ -5,15 +5,15 @@ import errno
 import logging
 
 import pytest
-from sottovoce.node import timers
+from sottovoce.node import faults
 from sottovoce.ops import RateLimitedLog
 
 
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
-    monkeypatch.setattr(timers, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.node.timers")))
+    monkeypatch.setattr(faults, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.node.faults")))
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(timers.log_loop_error)
+    loop.set_exception_handler(faults.log_loop_error)
     return loop
 
 

@@ -1,14 +1,17 @@
 """Start of a separate vault, before it serves: its user, its settings, and the privileges that it drops."""
 
 import ctypes
+import errno
 import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.node import confinement, vault_process
+from sottovoce.node import vault_process
 
 
 def test_a_user_has_a_name_or_a_number() -> None:
@@ -44,16 +47,31 @@ def test_inputs_that_another_user_could_change_are_refused(tmp_path: Path) -> No
     vault_process._check_writers(name, other)  # as in /tmp, users cannot change each other's files
 
 
+def test_a_directory_that_the_vault_may_not_enter_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example is the mount point of a disk that is not mounted."""
+    records, exists = tmp_path / "records.npz", Path.exists
+
+    def exists_unless_forbidden(path: Path) -> bool:
+        if path == records:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", exists_unless_forbidden)
+    config = SimpleNamespace(vault=SimpleNamespace(policy=None), data=SimpleNamespace(source=f"npz:{records}"))
+    with pytest.raises(ConfigError, match=r"records\.npz: .*Permission denied"):
+        vault_process._check_access(cast(AgentConfig, config), tmp_path, tmp_path, os.getuid() + 1)
+
+
 def test_an_unknown_machine_s_calls_are_not_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A filter with another machine's numbers could forbid anything."""
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="vax"))
-    assert confinement.forbid_network() is False
+    assert vault_process.forbid_network() is False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
 def test_a_kernel_refusal_stops_the_vault(monkeypatch: pytest.MonkeyPatch) -> None:
     refusing = SimpleNamespace(prctl=lambda *_: -1)
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: refusing)
-    for act in (confinement.hide_memory, confinement.forbid_network):
+    for act in (vault_process.hide_memory, vault_process.forbid_network):
         with pytest.raises(ConfigError, match="confine"):
             act()

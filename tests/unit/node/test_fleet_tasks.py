@@ -2,19 +2,21 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import json
 from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
-from sottovoce.fleet import Fleet, Trust, create_fleet, enrol
-from sottovoce.fleet.signed_task import SignedTask, read_task
+from sottovoce.fleet.signed_task import SignedTask, load_task, read_task
 from sottovoce.net.transports import DeliveryFailed, Peer
-from sottovoce.node.fleet_tasks import FLEET_TASK, FleetTasks, load_task, propose
-from sottovoce.node.gossip.ledger_head_gossip import Messenger
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.gossip.fleet_tasks import FLEET_TASK, FleetTasks
+from sottovoce.node.gossip.messenger import Messenger
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters
 from sottovoce.task import MAX_SIGNED_TASK_BYTES
+from sottovoce_operator.fleet import Fleet, create_fleet, enrol
+from sottovoce_operator.fleet.signing import propose
+
+from tests.support.hosts import StubHost
 
 
 class Node:
@@ -25,16 +27,13 @@ class Node:
         state = directory / name
         self.taken: list[bytes] = []
         self.why: Exception | None = None
-        self.changes = 0
         identity = enrol(fleet, state / "identity")
         messenger = Messenger(lambda recipient, kind, payload: payload, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
         self.state = state
+        self.host = StubHost(identity, lambda: [Peer(name, "x:1", "name") for name in self.others])
         self.part = FleetTasks(
-            trust=Trust(identity), state=state, messenger=messenger, epoch=0, activate_task=self._activate_task
+            host=self.host, state=state, messenger=messenger, epoch=0, activate_task=self._activate_task
         )
-        self.running: set[asyncio.Task[None]] = set()
-        self.stopping = asyncio.Event()
-        self.part.attach(None, self._peers, self._spawn, self._change)  # type: ignore[arg-type]
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         del timeout
@@ -48,17 +47,6 @@ class Node:
         if self.why is not None:
             raise self.why
         self.taken.append(document)
-
-    def _change(self) -> None:
-        self.changes += 1
-
-    def _peers(self) -> list[Peer]:
-        return [Peer(name, "x:1", "name") for name in self.others]
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self.running.add(task)
-        task.add_done_callback(self.running.discard)
 
 
 @pytest.fixture
@@ -83,19 +71,19 @@ async def test_a_task_spreads_and_is_activated(fleet: Fleet, nodes: list[Node], 
     task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
     (nodes[0].state / "task").write_bytes(task.encoding)
     await nodes[0].part.reload()
-    runs = [asyncio.ensure_future(node.part.run(node.stopping)) for node in nodes[1:]]
-    await nodes[0].part.run(nodes[0].stopping)  # the device activates the task, and ends in order to be reassembled
+    runs = [asyncio.ensure_future(node.part.run()) for node in nodes[1:]]
+    assert await nodes[0].part.run()  # the device activates the task, and ends in order to be reassembled
     nodes[0].part.epoch = 1
-    repeated = asyncio.ensure_future(nodes[0].part.run(nodes[0].stopping))
+    repeated = asyncio.ensure_future(nodes[0].part.run())
     async with asyncio.timeout(20):
         await asyncio.gather(runs[0])
         nodes[1].part.epoch = 1
-        runs[0] = asyncio.ensure_future(nodes[1].part.run(nodes[1].stopping))
+        runs[0] = asyncio.ensure_future(nodes[1].part.run())
         await asyncio.gather(runs[1])
     assert [node.taken for node in nodes] == [[task.encoding]] * 3
     for node in nodes:
         assert load_task(node.state, fleet.authority) == task
-        node.stopping.set()
+        node.host.stopping.set()
         node.part.retry_now()
     await asyncio.gather(runs[0], repeated)
 
@@ -134,7 +122,6 @@ async def test_the_reason_for_not_activating_a_task_is_reported_and_the_current_
         node.part.retry_now()
         assert not await node.part._try_activate()
         assert node.part.inactive_reason == words
-    assert node.changes == 0
     assert node.part.to_dict()["next"]["because"] == "activation failed (TypeError)"
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
-from sottovoce.node.reports.group_epsilon import epsilon_in_separate_releases, epsilon_in_shared_releases
 from sottovoce.privacy.accounting.events import GaussianSum, RecordReleased
 from sottovoce.privacy.accounting.gaussian import gaussian_epsilon
 from sottovoce.privacy.accounting.sampled import SampledGaussian
+from sottovoce.reports.explain import epsilon_in_separate_releases, epsilon_in_shared_releases
 
 DELTA = 1e-5
 GAUSSIAN, PURE = GaussianSum(10**6, 20_000), RecordReleased(0, "laplace", 3, 2, 0.5)

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import DataError, LedgerError, MessageRefused
-from sottovoce.fleet import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.net.wire import Heads, decode_heads, encode_heads
 from sottovoce.node.gossip import ledger_head_gossip as module
 from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.gossip.ledger_head_store import LedgerHeadStore
+from sottovoce.node.waits import Waits
+from sottovoce_operator.fleet import create_fleet, enrol
 
 from tests.support.heads import Past, head_gossip, make_head, peer_at
+from tests.support.hosts import StubHost
 from tests.support.waiting import TIMEOUT, let_others_run
 
 OLDER = "older than the one this device has already reported to others"
@@ -49,12 +52,12 @@ class Fleet:
     async def release(self, device: LedgerHeadGossip, past: Past, peer: int = 0) -> None:
         """Charge, release, and send the head to a peer."""
         past.charges += 1
-        await device.advance(past.tip())
+        device.advance(past.tip())
         await self.send_head(device, peer)
 
     def _open(self, who: Identity, past: Past, book: str, *, needed: int = 1, alone: bool = False) -> LedgerHeadGossip:
-        gossip = head_gossip(self.village, who, past, self._directory / book, needed=needed, alone=alone)
-        gossip.attach(None, self.known, lambda node: False)  # type: ignore[arg-type]
+        host = StubHost(who, self.known)
+        gossip = head_gossip(self.village, host, past, self._directory / book, needed=needed, alone=alone)
         self.opened.append(gossip)
         return gossip
 
@@ -145,7 +148,7 @@ async def test_ledger_alone_is_suggested_only_without_contacts(
     identities: list[Identity], tmp_path: Path, contacts: bool, offered: bool
 ) -> None:
     waits = Waits()
-    device = head_gossip({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
+    device = head_gossip({}, StubHost(identities[0]), Past(), tmp_path / "book", waits=waits, contacts=contacts)
     waiting = asyncio.create_task(device.wait_for_permission())
     await let_others_run()
     (wait,) = waits.to_dict()
@@ -276,21 +279,30 @@ async def test_no_device_can_send_another_s_head(fleet: Fleet, identities: list[
             await device.receive(speaker, encode_heads(Heads(told, None)))
 
 
-async def test_a_head_is_due_after_a_ledger_change_and_after_a_minute(
+async def test_a_head_is_due_after_a_ledger_change_and_after_a_pause_that_grows(
     fleet: Fleet, identities: list[Identity], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    past, peer = Past(), identities[1].node_id
+    past, peer, now = Past(), identities[1].node_id, 1000.0
+    monkeypatch.setattr("sottovoce.node.gossip.ledger_head_gossip.time.monotonic", lambda: now)
     device = fleet.start(past)
     assert device.is_due(peer)
     await fleet.send_head(device)
     assert not device.is_due(peer)
     past.charges += 1
-    await device.advance(past.tip())
+    device.advance(past.tip())
     assert device.is_due(peer)
     await fleet.send_head(device)
-    assert not device.is_due(peer)
-    monkeypatch.setattr(module, "RESEND_INTERVAL_SECONDS", 0.0)
-    assert device.is_due(peer)
+    for pause in (60, 120, 240, 480, 960, 1920, 3600, 3600):
+        now += pause - 1
+        assert not device.is_due(peer)
+        now += 1
+        assert device.is_due(peer)
+        await fleet.send_head(device)
+    past.charges += 1
+    device.advance(past.tip())
+    await fleet.send_head(device)
+    now += 60
+    assert device.is_due(peer), "a changed head is sent again after a minute"
 
 
 async def test_an_absent_peer_is_informed_later(fleet: Fleet, identities: list[Identity]) -> None:
@@ -301,10 +313,37 @@ async def test_an_absent_peer_is_informed_later(fleet: Fleet, identities: list[I
     assert not device.detector.may_release
 
 
-async def test_a_full_disk_is_reported(fleet: Fleet) -> None:
+async def test_heads_reach_the_file_while_the_device_runs(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LONGEST_WRITE_INTERVAL_SECONDS", 0.0)
+    past, written, loop = Past(), asyncio.Event(), asyncio.get_running_loop()
+    device = fleet.start(past, book="own")
+    write = device._head_store.write
+
+    def write_and_tell() -> None:
+        write()
+        loop.call_soon_threadsafe(written.set)
+
+    monkeypatch.setattr(device._head_store, "write", write_and_tell)
+    past.charges += 1
+    device.advance(past.tip())
+    running = asyncio.create_task(device.run())
+    await asyncio.wait_for(written.wait(), TIMEOUT)
+    crashed = LedgerHeadStore(tmp_path / "own")
+    assert crashed.get_head(fleet.device.node_id) == device.head
+    crashed.close()
+    device.stop()
+    await asyncio.wait_for(running, TIMEOUT)
+
+
+async def test_a_full_disk_is_reported(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONGEST_WRITE_INTERVAL_SECONDS", 0.0)
     past = Past()
     device = fleet.start(past)
+    fleet.opened.remove(device)
     device.close()
     past.charges += 1
+    device.advance(past.tip())
     with pytest.raises(DataError, match="cannot use"):
-        await device.advance(past.tip())
+        await asyncio.wait_for(device.run(), TIMEOUT)

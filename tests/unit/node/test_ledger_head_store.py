@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import DataError
-from sottovoce.fleet import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity
 from sottovoce.node.gossip import ledger_head_store
 from sottovoce.node.gossip.ledger_head_store import LedgerHeadStore, is_consistent
+from sottovoce_operator.fleet import create_fleet, enrol
 
 from tests.support.heads import make_head
 
@@ -39,10 +40,10 @@ def test_restart_preserves_latest_head_of_each_device(devices: list[Identity], t
     assert (tmp_path / "heads.db").stat().st_mode & 0o077 == 0
 
 
-def test_only_other_devices_heads_are_synced_to_disk(
+def test_first_heads_of_a_life_are_written_at_once_and_later_ones_together(
     devices: list[Identity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, other = devices[:2]
+    own, other, third = devices[:3]
     statements: list[str] = []
     connect = sqlite3.connect
 
@@ -51,23 +52,44 @@ def test_only_other_devices_heads_are_synced_to_disk(
         connection.set_trace_callback(statements.append)
         return connection
 
+    def commits() -> list[str]:
+        """Return whether each commit since the last call waited for the disk."""
+        syncs = [line.rpartition(" ")[2] for line in statements if line.startswith("PRAGMA synchronous")]
+        statements.clear()
+        return syncs
+
     monkeypatch.setattr(sqlite3, "connect", connect_with_trace)
     store = LedgerHeadStore(tmp_path / "heads.db")
+    commits()
     assert store.store_own_head(make_head(own, 1)).is_consistent
     assert not store.store_own_head(make_head(own, 0)).is_consistent
-    store.store_head(make_head(other, 3), ())
+    assert commits() == ["NORMAL"]
+    for device in (other, third):
+        store.store_head(make_head(device, 3), ())
+    assert commits() == ["FULL", "FULL"]
+    for charges in (4, 5, 6):
+        store.store_own_head(make_head(own, charges))
+        for device in (other, third):
+            assert store.store_head(make_head(device, charges), ()).known == make_head(device, charges - 1)
+    assert commits() == []
+    crashed = LedgerHeadStore(tmp_path / "heads.db")
+    assert [crashed.get_head(device.node_id) for device in (own, other)] == [make_head(own, 1), make_head(other, 3)]
+    crashed.close()
+    commits()
+    store.write()
+    store.write()
+    assert commits() == ["NORMAL"]
+    store.store_head(make_head(other, 7), ())
+    store.store_head(make_head(third, 6, life=2), ())
+    assert commits() == ["FULL"], "the head in memory is written along"
+    crashed = LedgerHeadStore(tmp_path / "heads.db")
+    heads = [make_head(own, 6), make_head(other, 7), make_head(third, 6, life=2)]
+    assert [crashed.get_head(device.node_id) for device in (own, other, third)] == heads
+    crashed.close()
+    store.store_head(make_head(other, 8), ())
     store.close()
-    transactions = [index for index, statement in enumerate(statements) if statement == "BEGIN IMMEDIATE"]
-    waits = [
-        [statement for statement in statements[:index] if statement.startswith("PRAGMA synchronous")][-1]
-        for index in transactions
-    ]
-    assert [wait.rpartition(" ")[2] for wait in waits[-2:]] == ["NORMAL", "FULL"]
     reopened = LedgerHeadStore(tmp_path / "heads.db")
-    assert (reopened.get_head(own.node_id), reopened.get_head(other.node_id)) == (
-        make_head(own, 1),
-        make_head(other, 3),
-    )
+    assert reopened.get_head(other.node_id) == make_head(other, 8)
     reopened.close()
 
 
@@ -146,6 +168,30 @@ def test_write_error_names_the_file(devices: list[Identity], tmp_path: Path) -> 
     store = LedgerHeadStore(tmp_path / "heads.db")
     store.store_head(make_head(devices[0], 1), ())
     store.close()
-    for act in (lambda: store.store_head(make_head(devices[0], 2), ()), lambda: store.get_head(devices[0].node_id)):
+    for act in (lambda: store.store_head(make_head(devices[1], 2), ()), lambda: store.get_head(devices[2].node_id)):
         with pytest.raises(DataError, match="cannot use"):
             act()
+
+
+def test_a_head_in_memory_is_the_one_in_the_file(
+    devices: list[Identity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_head_store, "_MAX_RECENT_HEADS", 2)
+    store = LedgerHeadStore(tmp_path / "heads.db")
+    first, second, third = devices[:3]
+    for device in (first, second, third):
+        store.store_head(make_head(device, 2), ())
+    assert not store.store_head(make_head(third, 1), ()).is_consistent
+    assert [store.recent_head(device.node_id) for device in devices[:3]] == [
+        None,
+        make_head(second, 2),
+        make_head(third, 2),
+    ]
+    assert store.get_head(first.node_id) == make_head(first, 2)
+    assert store.recent_head(first.node_id) == make_head(first, 2)
+    store.close()
+    reopened = LedgerHeadStore(tmp_path / "heads.db")
+    assert [reopened.get_head(device.node_id) for device in devices[:3]] == [
+        make_head(device, 2) for device in devices[:3]
+    ]
+    reopened.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import LedgerError
-from sottovoce.node.ledger_snapshot import snapshot
+from sottovoce.node.state_directory import snapshot
 from sottovoce.privacy.accounting.events import PureRelease
 from sottovoce.privacy.vault import Budget, Ledger
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import LedgerError
-from sottovoce.node import migration
-from sottovoce.node.migration import move
+from sottovoce.node import state_directory as migration
+from sottovoce.node.state_directory import move
 from sottovoce.privacy.accounting.events import GaussianSum
-from sottovoce.privacy.ledger.account import audit_account, build_account
 from sottovoce.privacy.vault import Budget, Ledger, Witness
+from sottovoce.reports.account import audit_account, build_account
 from sottovoce.storage.durable import rename
 
 BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**6, 20_000)

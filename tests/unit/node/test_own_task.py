@@ -24,11 +24,13 @@ ALIKE = [  # one key that a fleet agrees on, and another value
     ("data", "transform", "none"), ("data", "transform", "standard"), ("data", "ranges", "training"),
     ("data", "columns", ["b", "a", "c", "d"]), ("data", "columns", ["a °F", "b", "c", "d"]),
     ("data", "labels", ["y", "x", "z"]),
-    ("learner", "name", "push-sum"), ("learner", "name", "adad2p"), ("learner", "steps", 480),
+    ("learner", "name", "push-sum"), ("learner", "name", "group-sgd"), ("learner", "steps", 480),
     ("learner", "step_size", 2000.0),
     ("learner", "clip", 0.25), ("learner", "step_decay", 0.25), ("learner", "sampling", "poisson"),
     ("learner", "batch", 32), ("learner", "model", "mlp"), ("learner", "clipping", "decay"),
-    ("learner", "clip_decay", 0.5), ("learner", "clip_quantile", 0.5), ("privacy", "unit", "device"),
+    ("learner", "clip_decay", 0.5), ("learner", "clip_quantile", 0.5), ("learner", "start", [0.5]),
+    ("learner", "centre", "none"),
+    ("privacy", "unit", "device"),
     ("privacy", "neighbouring", "replace-one"), ("task", "name", "winter"), ("task", "epoch", 1),
     ("task", "steps", 500), ("task", "epsilon", 3.0),
 ]  # fmt: skip
@@ -65,7 +67,6 @@ def test_the_default_number_of_steps_is_in_the_task_as_a_number(records: float) 
     steps = planned_steps(config(many))
     assert steps == {60.0: 48, 300.0: 72, 6000.0: 144}[records]
     assert build_task(config(many, ("learner", "steps", steps))).digest == build_task(config(many)).digest
-    assert planned_steps(config(("learner", "name", "golf"))) is None
 
 
 def test_below_a_ceiling_steps_are_a_device_s_own_setting() -> None:
@@ -76,9 +77,18 @@ def test_below_a_ceiling_steps_are_a_device_s_own_setting() -> None:
         config(most, ("learner", "steps", 101))
     with pytest.raises(ConfigError, match=r"privacy\.epsilon.*\b1\b"):
         config(("task", "epsilon", 1.0))
-    for name in ("golf", "dp-cga", "without-replacement"):
-        with pytest.raises(ConfigError, match=rf"task\.steps: .*learner {name}"):
-            config(most, ("learner", "name", name))
+
+
+@pytest.mark.papers
+@pytest.mark.parametrize("name", ["golf", "dp-cga", "without-replacement"])
+def test_no_ceiling_of_steps_suits_a_learner_that_cannot_take_fewer(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"task\.steps: .*learner {name}"):
+        config(("task", "steps", 100), ("learner", "name", name))
+
+
+@pytest.mark.papers
+def test_a_learner_without_steps_plans_none() -> None:
+    assert planned_steps(config(("learner", "name", "golf"))) is None
 
 
 def test_explicit_defaults_and_omitted_keys_are_equal() -> None:
@@ -179,5 +189,5 @@ def test_arbitrary_bytes_from_a_peer_are_only_refused(raw: bytes) -> None:
 def test_a_separate_vault_reports_the_ranges_that_its_file_declares() -> None:
     own = config(("data", "bounds", None))
     assert build_task(own).settings["data.bounds"] == "unknown", "the file does not exist here"
-    assert build_task(own, declared_ranges(config())).digest == build_task(config()).digest
+    assert build_task(own, declared_ranges(config().data)).digest == build_task(config()).digest
     assert build_task(own, "none").digest != build_task(own).digest

@@ -11,9 +11,7 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.node.reports.explain import describe_person_promise, person_promises
-from sottovoce.node.reports.group_epsilon import epsilon_in_separate_releases
-from sottovoce.node.statement_preview import preview_statement
+from sottovoce.node.local_vault import preview_statement
 from sottovoce.privacy.accounting.events import CellSum, GaussianSum
 from sottovoce.privacy.accounting.gaussian import format_rounded_up
 from sottovoce.privacy.accounting.sampled import SampledGaussian
@@ -22,6 +20,7 @@ from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.terms.cell_gradients import CellGradientTerms
 from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.reports.explain import describe_person_promise, epsilon_in_separate_releases, person_promises
 
 DELTA = 1e-5
 CELLS = {"small": {"min": 4, "max": 9, "colluding": 1}, "large": {"min": 30, "max": 64, "colluding": 5}}
@@ -99,7 +98,7 @@ def test_figures_of_a_person_with_several_devices_in_a_secure_sum() -> None:
         ("clipd2p", "window", {"in the same releases"}),
         ("clipd2p", "device", {"in separate releases"}),
         ("average", "device", {"in separate releases"}),
-        ("dp-dpsgd", "record", {"in the same releases"}),
+        pytest.param("dp-dpsgd", "record", {"in the same releases"}, marks=pytest.mark.papers),
     ],
 )
 @pytest.mark.parametrize("epsilon, neighbouring", [(1.0, "add-remove"), (3.0, "replace-one")])
@@ -108,7 +107,8 @@ def test_units_with_noise_of_their_own_device(
 ) -> None:
     config = configuration(learner, unit, epsilon=epsilon, neighbouring=neighbouring)
     budget = required_budget(config)
-    ((event, count),) = preview_statement(config, budget, build_family(config))[1].items()
+    lifetime = preview_statement(config.data, budget, build_family(config))[1]
+    event, count = next(iter(lifetime.items()))
     for promise in person_promises(config):
         units = promise["units"]
         for combination in ("in the same releases", "in separate releases"):
@@ -118,7 +118,12 @@ def test_units_with_noise_of_their_own_device(
             elif stated is not None and units <= 30:
                 together = combination == "in the same releases"
                 if isinstance(event, GaussianSum):
-                    noise = event.sigma / math.sqrt(event.sensitivity_squared * count * (1 if together else units))
+                    mu_squared = sum(
+                        times * charge.sensitivity_squared / charge.sigma**2
+                        for charge, times in lifetime.items()
+                        if isinstance(charge, GaussianSum)
+                    )
+                    noise = 1 / math.sqrt(mu_squared * (1 if together else units))
                     loss = GaussianPrivacyLoss(noise, sensitivity=units if together else 1)
                     assert loss.get_delta_for_epsilon(stated) <= DELTA
                 elif units == 2:
@@ -166,7 +171,7 @@ def test_consecutive_days_of_a_feed_share_its_sums(units: int, joined: int) -> N
     """
     config = configuration("clipd2p", "window", epsilon=2.0)
     budget = required_budget(config)
-    ((event, steps),) = preview_statement(config, budget, build_family(config))[1].items()
+    ((event, steps),) = preview_statement(config.data, budget, build_family(config))[1].items()
     assert isinstance(event, GaussianSum)
     ledger, squares = Ledger.in_memory("meter-17", budget), 0.0
     for query, last in enumerate([joined - 1] * (steps // 2) + list(range(joined, 90))):

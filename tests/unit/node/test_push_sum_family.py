@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.push_sum.centring import record_sum
 from sottovoce.algorithms.push_sum.parts import build_schedule, contributors
 from sottovoce.algorithms.push_sum.step_count import max_steps, step_count
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
-from sottovoce.privacy.terms.gradients import GradientTerms, NormalisedTerms
+from sottovoce.net.wire import MAX_PARAMETERS
+from sottovoce.privacy.terms.gradients import MEAN_SHARE, GradientTerms, NormalisedTerms, RecordSum
 from sottovoce.privacy.vault import gaussian_mu
 from sottovoce_lab.published.push_sum import published_sigma, true_epsilon
 from sottovoce_lab.published.terms import PublishedTerms
@@ -18,12 +20,19 @@ SIZE = 650
 
 
 def config(
-    name: str, epsilon: float = 2.0, unit: str = "record", relation: str | None = None, **learner: Any
+    name: str,
+    epsilon: float = 2.0,
+    unit: str = "record",
+    relation: str | None = None,
+    transform: str = "centred-unit",
+    records: float = 180.0,
+    **learner: Any,
 ) -> AgentConfig:
+    data = {"source": "digits", "features": 64, "classes": 10, "expected_records": records, "transform": transform}
     return config_from_tables(
         {
             "agent": {"state": "."},
-            "data": {"source": "digits", "features": 64, "classes": 10, "expected_records": 180.0},
+            "data": data,
             "learner": {"name": name, **learner},
             "privacy": {"epsilon": epsilon, "unit": unit} | ({} if relation is None else {"neighbouring": relation}),
         },
@@ -68,7 +77,7 @@ def test_contributions_shorten_their_steps_while_gradients_oscillate(name: str, 
     rule = build_schedule(config(name), SIZE).damping
     assert rule is not None
     assert rule.longest == 180.0 * clip
-    assert rule.noise == pytest.approx(clip * math.sqrt(48) / gaussian_mu(2.0, 1e-5))
+    assert rule.noise == pytest.approx(clip * math.sqrt(48) / (gaussian_mu(2.0, 1e-5) * math.sqrt(1 - MEAN_SHARE)))
     unlimited = build_schedule(config(name, math.inf), SIZE).damping
     assert unlimited is not None
     assert unlimited.noise == 0.0
@@ -92,22 +101,24 @@ def test_other_learners_steps_are_fixed(fixed: AgentConfig) -> None:
 
 def test_the_step_size_follows_the_budget_s_noise() -> None:
     """Half the noise allows twice the step, up to a limit; a configured step size takes precedence."""
-    small, large = (build_schedule(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))
+    small, large = (build_schedule(config("clipd2p", epsilon, centre="none"), SIZE).step_size for epsilon in (0.5, 1.0))
     assert large / small == pytest.approx(0.268051 / 0.142193, rel=1e-2), "like the two budgets' μ"
     assert small * 0.5 == pytest.approx(3.1, rel=0.05), "γC"
-    pairs = build_schedule(config("clipd2p", 0.5, mixing="pairwise"), SIZE)
+    pairs = build_schedule(config("clipd2p", 0.5, mixing="pairwise", centre="none"), SIZE)
     assert pairs.step_size == pytest.approx(small * 120 / 150)
     assert pairs.step_decay == 0.5
     for epsilon, last in ((0.2, 0.5), (1.0, 5.0 / large), (100.0, 5.0 / 160.0)):
-        assert 1 - build_schedule(config("clipd2p", epsilon), SIZE).step_decay == pytest.approx(min(0.5, last))
-    assert build_schedule(config("clipd2p", 0.5, step_decay=0.1), SIZE).step_decay == 0.1
-    assert build_schedule(config("clipd2p", 100.0, mixing="contributions"), SIZE).step_size == 160.0
-    assert build_schedule(config("clipd2p", 100.0, mixing="pairwise"), SIZE).step_size == 40.0
-    assert build_schedule(config("clipd2p", math.inf), SIZE).step_size == 40.0
+        assert 1 - build_schedule(config("clipd2p", epsilon, centre="none"), SIZE).step_decay == pytest.approx(
+            min(0.5, last)
+        )
+    assert build_schedule(config("clipd2p", 0.5, step_decay=0.1, centre="none"), SIZE).step_decay == 0.1
+    assert build_schedule(config("clipd2p", 100.0, mixing="contributions", centre="none"), SIZE).step_size == 160.0
+    assert build_schedule(config("clipd2p", 100.0, mixing="pairwise", centre="none"), SIZE).step_size == 40.0
+    assert build_schedule(config("clipd2p", math.inf), SIZE).step_size == 160.0
     assert build_schedule(config("push-sum", math.inf), SIZE).step_size == 20.0
-    assert build_schedule(config("clipd2p", 0.5, step_size=7.0), SIZE).step_size == 7.0
-    assert build_schedule(config("clipd2p", 0.5, clip=0.25), SIZE).step_size == pytest.approx(2 * small)
-    assert build_schedule(config("clipd2p", 0.5, unit="device"), SIZE).step_size == 20.0
+    assert build_schedule(config("clipd2p", 0.5, step_size=7.0, centre="none"), SIZE).step_size == 7.0
+    assert build_schedule(config("clipd2p", 0.5, clip=0.25, centre="none"), SIZE).step_size == pytest.approx(2 * small)
+    assert build_schedule(config("clipd2p", 0.5, unit="device", centre="none"), SIZE).step_size == 20.0
 
 
 def test_replacing_a_record_doubles_the_noise_and_halves_the_step() -> None:
@@ -133,9 +144,15 @@ def test_the_number_of_stored_contributions_fits_a_small_device_s_memory() -> No
     most = 2**22 // size - 1
     assert 2 <= most < 1024
     build_family(config("clipd2p", **wide, contributors=most))
-    assert contributors(config("clipd2p", **wide).learner, size) == min(64, most)  # type: ignore[arg-type]
+    assert contributors(config("clipd2p", **wide), size) == min(64, most)
     with pytest.raises(ConfigError, match=f"set at most {most}"):
         build_family(config("clipd2p", **wide, contributors=most + 1))
+
+
+def test_the_memory_of_contributions_counts_their_sums_of_records() -> None:
+    centred, other = (config("clipd2p", records=5000.0, centre=centre) for centre in ("private", "none"))
+    size = 2**22 // 64
+    assert (contributors(centred, size), contributors(other, size)) == (62, 63)
 
 
 @pytest.mark.parametrize("sigma, epsilon", [(0.5, 31.5), (1.0, 2.48), (2.0, 0.126)])
@@ -192,10 +209,10 @@ def test_a_regression_takes_small_steps_and_smaller_ones_under_strong_noise(
     assert build_schedule(config_from_tables(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)
 
 
-def test_contributions_are_rounded_sixteen_times_as_finely_as_a_step_s_noise() -> None:
+def test_contributions_are_rounded_four_times_as_finely_as_a_step_s_noise() -> None:
     chosen = build_schedule(config("clipd2p"), SIZE)
     noise = chosen.step_size / 180 * 0.5 * math.sqrt(48) / gaussian_mu(2.0, 1e-5)
-    assert noise / 32 < 2.0**-chosen.share_bits <= noise / 16
+    assert noise / 8 < 2.0**-chosen.share_bits <= noise / 4
     assert build_schedule(config("clipd2p", step_size=1000.0), SIZE).share_bits == 0
     assert build_schedule(config("clipd2p", epsilon=math.inf), SIZE).share_bits == 16
     assert build_schedule(config("clipd2p", share_bits=20), SIZE).share_bits == 20
@@ -250,3 +267,84 @@ def test_the_default_number_of_steps_is_equal_on_all_devices_in_a_fleet() -> Non
 def test_the_rule_applies_to_no_other_steps(learner: dict[str, Any]) -> None:
     assert step_count(with_records(100_000, **learner)) == 48
     assert step_count(with_records(100_000, steps=7, **learner)) == 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mixing": "push-sum"},
+        {"mixing": "pairwise"},
+        {"fidelity": "paper"},
+        {"sampling": "poisson"},
+        {"model": "mlp"},
+        {"model": "logistic"},
+        {"unit": "device"},
+        {"transform": "none"},
+        {"transform": "squash(1),centre,unit"},
+        {"transform": "standard"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["clipd2p", "adad2p", "constd2p"])
+def test_a_private_mean_is_refused_where_it_has_no_proof_or_place(name: str, change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as exc_info:
+        build_family(config(name, centre="private", **change))
+    assert str(exc_info.value).startswith("learner.centre: ")
+    assert 'centre = "none"' in str(exc_info.value)
+
+
+@pytest.mark.parametrize("name", ["clipd2p", "adad2p", "constd2p"])
+def test_a_private_mean_takes_its_share_of_the_budget(name: str) -> None:
+    """The gradients' noise, which step sizes and bounds on moves follow, grows by 1/√0.85."""
+    plain, centred = (build_family(config(name, centre=centre, step_size=5.0)) for centre in ("none", "private"))
+    signals = plain.signal(), centred.signal()
+    assert None not in signals
+    noise = [signal.noise / signal.signal for signal in signals if signal is not None]
+    assert noise[1] / noise[0] == pytest.approx(0.85**-0.5)
+    assert plain.centre() != centred.centre()
+
+
+def test_a_contribution_that_fits_a_message_alone_is_not_sent_with_a_sum_that_does_not() -> None:
+    """Every peer would refuse it."""
+
+    def wide(features: int, **learner: str) -> AgentConfig:
+        data = {"source": "digits", "features": features, "classes": 2, "expected_records": 1e5}
+        tables = {
+            "agent": {"state": "."},
+            "data": data | {"transform": "unit,bias(0.3)"},
+            "learner": {"name": "clipd2p", **learner},
+            "privacy": {"epsilon": 2.0},
+        }
+        return config_from_tables(tables, "test")
+
+    most = MAX_PARAMETERS // 3 - 1
+    assert record_sum(wide(most)) == RecordSum(most + 1, 0.3)
+    assert record_sum(wide(most + 1)) is None
+    with pytest.raises(ConfigError, match=r"learner\.centre"):
+        record_sum(wide(most + 1, centre="private"))
+
+
+@pytest.mark.parametrize(
+    "changed, is_centred",
+    [
+        ({}, True),
+        ({"clipping": "decay"}, True),
+        ({"records": 30.0}, True),
+        ({"records": 10.0}, False),
+        ({"centre": "none"}, False),
+        ({"mixing": "push-sum"}, False),
+        ({"mixing": "pairwise"}, False),
+        ({"unit": "device"}, False),
+        ({"model": "mlp"}, False),
+        ({"transform": "none"}, False),
+        ({"sampling": "poisson"}, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("epsilon", [0.1, 8.0, math.inf])
+def test_records_are_centred_by_default_where_a_mean_shows_through_the_noise(
+    changed: dict[str, Any], is_centred: bool, epsilon: float
+) -> None:
+    """The rule depends on no device's own budget, so a fleet of mixed budgets decides alike."""
+    chosen = config("clipd2p", epsilon, **changed)
+    assert chosen.learner.algorithm.resolved["centre"](chosen) == ("private" if is_centred else "none")

@@ -1,6 +1,7 @@
 """Roll call: a device reports its state, and collects other devices' states despite invalid or late answers."""
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 import sottovoce
 from msgspec import json
 from sottovoce.net.transports import DeliveryFailed, Peer
-from sottovoce.node.gossip.ledger_head_gossip import Messenger
-from sottovoce.node.roll_call import ROLL_CALL, Condition, RollCall
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.gossip.messenger import Messenger
+from sottovoce.node.tasks import ROLL_CALL, Condition, RollCall
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters
+
+from tests.support.hosts import StubHost
 
 DIGEST = bytes(range(32))
 TASK = DIGEST.hex()
@@ -36,19 +39,18 @@ class Carrier:
         return result
 
 
-def part(answers: dict[str, PeerAnswer] | None = None, epoch: int = 0, *, behind: bool = False) -> RollCall:
+def part(
+    answers: dict[str, PeerAnswer] | None = None, epoch: int = 0, failures: Sequence[int] = (), *, behind: bool = False
+) -> RollCall:
     carrier: Any = Carrier(answers or {})
     tasks: Any = SimpleNamespace(
         fleet_tasks=SimpleNamespace(epoch=epoch, is_behind=behind), own_task=SimpleNamespace(digest=DIGEST)
     )
     messenger = Messenger(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
-    roll_call = RollCall(messenger, tasks)
-    roll_call.attach({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.answers else None)
-    return roll_call
-
-
-def links(*failures: int) -> Any:
-    return {str(number): SimpleNamespace(failures=count) for number, count in enumerate(failures)}
+    host = StubHost(find=lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.answers else None)
+    links: Any = {str(number): SimpleNamespace(failures=count) for number, count in enumerate(failures)}
+    host.links = links
+    return RollCall(host, messenger, tasks)
 
 
 @pytest.mark.parametrize(
@@ -62,15 +64,14 @@ def links(*failures: int) -> Any:
     ],
 )
 def test_a_device_reports_its_health(failures: tuple[int, ...], *, behind: bool, health: str) -> None:
-    roll_call = part(epoch=3, behind=behind)
-    roll_call.attach(links(*failures), lambda _: None)
+    roll_call = part(epoch=3, failures=failures, behind=behind)
     assert json.decode(roll_call.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health, TASK)
 
 
 async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sottovoce.node.roll_call._EACH_SECONDS", 0.05)
+    monkeypatch.setattr("sottovoce.node.tasks._EACH_SECONDS", 0.05)
     well = json.encode(Condition("0.1.0", 2, "well", TASK))
     later = json.encode({"release": "9.9", "epoch": 2, "health": "drowsy", "mood": "blue", "task": TASK})
     answers: dict[str, PeerAnswer] = {
@@ -95,8 +96,8 @@ async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
 
 
 async def test_a_large_absent_fleet_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.node.roll_call._TOTAL_SECONDS", 0.1)
-    monkeypatch.setattr("sottovoce.node.roll_call._EACH_SECONDS", 600.0)
+    monkeypatch.setattr("sottovoce.node.tasks._TOTAL_SECONDS", 0.1)
+    monkeypatch.setattr("sottovoce.node.tasks._EACH_SECONDS", 600.0)
     answers: dict[str, PeerAnswer] = dict.fromkeys(map(str, range(300)))
     roll_call = part(answers)
     assert await roll_call.collect_conditions(answers) == {}

@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 from msgspec import structs
 from sottovoce.errors import IdentityError
-from sottovoce.fleet import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
+from sottovoce.fleet import Identity, load, verify_peer_certificate
 from sottovoce.fleet.authority import RetiredKeyError
-from sottovoce.fleet.ca import SPARE
 from sottovoce.fleet.files import read
 from sottovoce.fleet.fleet_keys import MAX_CHANGES, decode_changes, encode_changes, rank
 from sottovoce.fleet.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, TLS_CERTIFICATE
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request, renewal_time
-from sottovoce.fleet.request import read_request
-from sottovoce.fleet.signed_task import SignedTask
+from sottovoce.fleet.signed_task import SignedTask, load_task, store_task
 from sottovoce.net.wire.revocation import RevocationList, decode_list, encode_list
-from sottovoce.node.fleet_tasks import load_task, propose, store_task
-from sottovoce.node.gossip.revocation_store import NAME, read_list, revoke, store_key_changes, store_revocation_list
-from sottovoce.node.rotation import rotate, rotate_with_spare
+from sottovoce.node.gossip.revocation_store import NAME, read_list, store_key_changes, store_revocation_list
+from sottovoce_operator.fleet import Fleet, create_fleet, enrol, open_fleet
+from sottovoce_operator.fleet.ca import SPARE
+from sottovoce_operator.fleet.request import read_request
+from sottovoce_operator.fleet.rotation import rotate, rotate_with_spare
+from sottovoce_operator.fleet.signing import propose, revoke
 
 from tests.unit.node.test_agent_revocation import Node
 
@@ -210,7 +211,8 @@ def test_a_power_cut_leaves_the_old_key_or_the_new(street: Street, monkeypatch: 
         source.rename(target)
 
     with monkeypatch.context() as patched:
-        patched.setattr("sottovoce.fleet.files.rename", rename)
+        for module in ("sottovoce.fleet.files", "sottovoce_operator.fleet.staging"):
+            patched.setattr(f"{module}.rename", rename)
         with pytest.raises(IdentityError) if cut < 9 else nullcontext():
             rotate(street.authority, MONTH)
     result = open_fleet(street.authority)

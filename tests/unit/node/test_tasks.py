@@ -1,18 +1,19 @@
 """Other devices' tasks: how a device reacts to them, and what operators see."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from sottovoce.net.transports import DeliveryFailed, Peer
 from sottovoce.node import tasks as module
-from sottovoce.node.gossip.ledger_head_gossip import Messenger
+from sottovoce.node.gossip.messenger import Messenger
 from sottovoce.node.tasks import TASK, Tasks
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.ops import Counters
 from sottovoce.task import Task
 
+from tests.support.hosts import StubHost
 from tests.support.waiting import eventually, let_others_run
 
 OWN = Task({"data.bounds": [[0.0], [10.0]], "learner.clip": 0.5})
@@ -38,10 +39,10 @@ class Bench:
         self.requests: list[tuple[str, str]] = []
         self.announced_peers: list[tuple[str, ...]] = []
         self.answer_gate: asyncio.Event | None = None
-        self._running: set[asyncio.Task[None]] = set()
         messenger = Messenger(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
-        self.tasks = Tasks(OWN, messenger, _NoFleet())  # type: ignore[arg-type]
-        self.tasks.attach(self._spawn, lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None, self._mix)
+        self.host = StubHost(find=lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None)
+        self.tasks = Tasks(self.host, OWN, messenger, _NoFleet())  # type: ignore[arg-type]
+        self.tasks.subscribe(self._mix)
         self.tasks.peers = PEERS
         assert self.tasks.announce_mixing_peers() == PEERS
 
@@ -53,18 +54,9 @@ class Bench:
             raise self.answer
         return self.answer
 
-    async def wait_until_settled(self) -> None:
-        while self._running:
-            await asyncio.wait(self._running)
-
     def _seal(self, recipient: str, kind: str, payload: bytes) -> bytes:
         self.requests.append((recipient, kind))
         return payload
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
 
     async def _mix(self) -> None:
         self.announced_peers.append(self.tasks.announce_mixing_peers())
@@ -78,16 +70,16 @@ class Bench:
 async def bench() -> AsyncIterator[Bench]:
     new_bench = Bench()
     yield new_bench
-    await new_bench.wait_until_settled()
+    await new_bench.host.settle()
 
 
 async def test_nothing_is_mixed_with_a_device_until_it_has_this_task(bench: Bench) -> None:
     bench.tasks.note_task("b", OTHER.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.announced_peers == [("a", "c")]
     assert [bench.tasks.shares_task_with(node) for node in PEERS] == [True, False, True]
     bench.tasks.note_task("b", OWN.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.announced_peers == [("a", "c"), PEERS]
     assert bench.others() == []
 
@@ -97,9 +89,9 @@ async def test_one_device_per_task_is_asked_for_the_document_and_it_is_logged_on
 ) -> None:
     for node in ("b", "c", "b"):
         bench.tasks.note_task(node, OTHER.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     bench.tasks.note_task("c", OTHER.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.requests == [("b", TASK)]
     (other,) = bench.others()
     assert (other["devices"], other["digest"], bench.tasks.other_task_count) == (2, OTHER.digest.hex(), 2)
@@ -116,14 +108,14 @@ async def test_an_invalid_document_is_not_stored_and_is_requested_again(
 ) -> None:
     bench.answer = answer
     bench.tasks.note_task("b", OTHER.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.others()[0]["differences"] == ()
     bench.answer = OTHER.canonical
     bench.tasks.note_task("b", OTHER.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert len(bench.requests) == 1, "the same peer is asked again a minute later"
     bench.tasks.note_task("c", OTHER.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.others()[0]["differences"]
 
 
@@ -134,7 +126,7 @@ async def test_a_device_that_refuses_a_share_counts_as_another_task_for_a_time(
     bench.tasks.note_refusal("a", OTHER.digest)
     assert bench.tasks.shares_task_with("a"), "a message for this device's earlier task reveals nothing"
     bench.tasks.note_refusal("a", OWN.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.announced_peers == [("b", "c")]
     await eventually(lambda: len(bench.announced_peers) >= 2, "the peer counts again")
     assert bench.announced_peers[1] == PEERS
@@ -159,11 +151,11 @@ async def test_excess_tasks_and_late_answers_break_nothing(bench: Bench, monkeyp
     await let_others_run(20)
     bench.answer_gate.set()
     assert len(bench.requests) == module._MAX_REQUESTS, "this many are queried at once"
-    await bench.wait_until_settled()
+    await bench.host.settle()
     for number, task in enumerate(tasks):
         bench.answer = task.canonical
         bench.tasks.note_task(f"a{number}", task.digest)
-        await bench.wait_until_settled()
+        await bench.host.settle()
     assert len(bench.tasks._differences) == module._MAX_DOCUMENTS
 
 
@@ -176,7 +168,7 @@ async def test_corrected_device_is_mixed_with_after_a_long_silence(
     bench.tasks.note_task("b", OTHER.digest)  # the time starts over, and the learner is informed at its end
     await eventually(lambda: bench.announced_peers == [("a", "c"), PEERS], "the device counts again")
     bench.tasks.note_task("b", OWN.digest)
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.announced_peers == [("a", "c"), PEERS]
 
 
@@ -184,7 +176,7 @@ async def test_a_device_that_keeps_changing_its_task_stays_separate(bench: Bench
     for _ in range(1000):
         bench.tasks.note_task("b", OTHER.digest)
         bench.tasks.note_task("b", OWN.digest)
-        await bench.wait_until_settled()
+        await bench.host.settle()
     assert not bench.tasks.shares_task_with("b")
     assert len(bench.announced_peers) <= 2 * module._MAX_CHANGES + 2
 
@@ -192,5 +184,5 @@ async def test_a_device_that_keeps_changing_its_task_stays_separate(bench: Bench
 async def test_the_learner_is_given_the_current_peers(bench: Bench) -> None:
     bench.tasks.note_task("b", OTHER.digest)  # the learner acts on this a moment later
     bench.tasks.peers = ("a", "d")
-    await bench.wait_until_settled()
+    await bench.host.settle()
     assert bench.announced_peers == [("a", "d")]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sottovoce.config import MqttSection
 from sottovoce.errors import ConfigError
-from sottovoce.node.transport_factory import _make_broker
+from sottovoce.node.network import _make_broker
 
 
 def test_a_missing_or_exposed_password_file_is_named_by_its_key(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import pytest
 from sottovoce.algorithms.family import required_budget
 from sottovoce.config import config_from_tables
 from sottovoce.errors import SottovoceError
-from sottovoce.fleet import Trust, create_fleet
-from sottovoce.fleet.signed_task import SignedTask
-from sottovoce.node.fleet_tasks import store_task
-from sottovoce.node.join import join
+from sottovoce.fleet import Trust
+from sottovoce.fleet.signed_task import SignedTask, store_task
 from sottovoce.node.vault_session import open_local_vault
 from sottovoce.privacy.vault import Budget, Ledger, Mandate
+from sottovoce_operator.fleet import create_fleet
+from sottovoce_operator.fleet.join import join
 
 DATA = {"features": 64, "classes": 10, "expected_records": 180.0}
 

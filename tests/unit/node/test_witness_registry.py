@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import LedgerError
-from sottovoce.fleet import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity
 from sottovoce.net.transports import Peer
-from sottovoce.node.gossip import ledger_head_gossip as module
-from sottovoce.node.gossip import witness_registry
+from sottovoce.node.gossip import ledger_head_gossip as module, witnesses as witness_registry
 from sottovoce.node.gossip.ledger_head_gossip import LedgerHeadGossip
+from sottovoce.node.host import Host
 from sottovoce.privacy.vault import Budget, Ledger, Witness
+from sottovoce_operator.fleet import create_fleet, enrol
 
 from tests.support.heads import Past, head_gossip, peer_at
+from tests.support.hosts import StubHost
 from tests.support.waiting import TIMEOUT, let_others_run
 
 
@@ -34,17 +36,16 @@ class Fleet:
         self.away: dict[str, LedgerHeadGossip] = {}
         self.opened: list[LedgerHeadGossip] = []
         self.gone: set[str] = set()
+        self.linked = len(self.others)
         self.directory = directory
         for number, other in enumerate(self.others):
-            self.village[f"at-{number}"] = self._open(other, Past(), f"peer-{number}")
+            self.village[f"at-{number}"] = self._open(StubHost(other), Past(), f"peer-{number}")
 
     def start(self, past: Past, needed: int = 1) -> LedgerHeadGossip:
-        gossip = self._open(self.device, past, f"device-{len(self.opened)}", needed=needed)
-        gossip.attach(None, self.peers, lambda node: node in self.gone)  # type: ignore[arg-type]
-        return gossip
+        return self._open(StubHost(self.device, self.peers, gone=self.gone), past, f"device-{len(self.opened)}", needed)
 
     def peers(self) -> list[Peer]:
-        return [peer_at(f"at-{number}", other) for number, other in enumerate(self.others)]
+        return [peer_at(f"at-{number}", other) for number, other in enumerate(self.others[: self.linked])]
 
     def leave(self, *nodes: str) -> None:
         for number, other in enumerate(self.others):
@@ -60,11 +61,11 @@ class Fleet:
         for _ in range(charges):
             assert await asyncio.wait_for(device.wait_for_permission(), TIMEOUT)
             past.charges += 1
-            await device.advance(past.tip())
+            device.advance(past.tip())
             await device.notify_witnesses()
 
-    def _open(self, who: Identity, past: Past, book: str, needed: int = 1) -> LedgerHeadGossip:
-        gossip = head_gossip(self.village, who, past, self.directory / book, needed=needed)
+    def _open(self, host: Host, past: Past, book: str, needed: int = 1) -> LedgerHeadGossip:
+        gossip = head_gossip(self.village, host, past, self.directory / book, needed=needed)
         self.opened.append(gossip)
         return gossip
 
@@ -170,7 +171,7 @@ async def test_witness_is_replaced_after_days_of_absence(fleet: Fleet, monkeypat
     await device.witness_registry.appoint(device.is_due)
     assert silent in {witness.node for witness in past.named}, "no attempt to reach it was made"
     past.charges += 1
-    await device.advance(past.tip())
+    device.advance(past.tip())
     await device.witness_registry.notify_witnesses(device.is_due, witness_registry.WITNESSES)
     await device.witness_registry.appoint(device.is_due)
     assert silent not in {witness.node for witness in past.named}
@@ -187,11 +188,11 @@ async def test_a_head_sent_since_the_start_is_no_evidence(fleet: Fleet) -> None:
 
 async def test_small_fleet_has_as_many_witnesses_as_devices(fleet: Fleet) -> None:
     past = Past()
-    device = fleet.start(past)
-    device.attach(None, lambda: fleet.peers()[:1], lambda node: False)  # type: ignore[arg-type]
+    device, fleet.linked = fleet.start(past), 1
     await first(fleet, device)
     await fleet.live(device, past, 4)
     assert [witness.node for witness in past.named] == [fleet.others[0].node_id]
+    fleet.linked = len(fleet.others)
     assert await asyncio.wait_for(fleet.start(past).wait_for_permission(), TIMEOUT)
 
 

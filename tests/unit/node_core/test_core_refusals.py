@@ -91,8 +91,8 @@ def test_after_a_power_cut_the_share_is_in_the_outbox_or_taken_back(then: Callab
 
 
 def test_a_walk_waits_for_another_peer() -> None:
-    from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
     from sottovoce.learning.learners import PeersChanged, Returned, Send, Timer
+    from sottovoce_papers.hegedus_2017.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
 
     learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, 3, 1.0, 0, begins=True))
     state, _ = learner.start(learner.initial_state(), 0.0)

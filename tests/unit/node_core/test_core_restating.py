@@ -16,7 +16,7 @@ from sottovoce.node.core import Action, Core, Transmit
 from sottovoce.node.links import NewestMessage, Outgoing
 from sottovoce_lab.testbed.memory_store import MemoryStore
 
-from tests.unit.learners.support import Stamp, schedule
+from tests.unit.learners.support import STAMP, Stamp, schedule
 
 
 class Store(MemoryStore):
@@ -50,7 +50,7 @@ def core_on(store: Store) -> Core:
 
 def make_message(*owners: str) -> Contributions:
     numbers = np.array([2**40], dtype=np.int64)
-    return Contributions({}, tuple(Contribution(owner, 1, numbers, signature=b"mine") for owner in owners))
+    return Contributions({}, tuple(Contribution(owner, 1, numbers, signature=STAMP) for owner in owners))
 
 
 def get_transmissions(actions: list[Action]) -> list[tuple[str, int]]:
@@ -72,14 +72,50 @@ def test_a_crash_loses_messages_in_transit_but_not_their_numbers() -> None:
     store = Store(mixer().initial_state())
     core = core_on(store)
     assert get_transmissions(core.fire("cycle", 0.0)) == [("a", 1)]
-    (stored,) = store.load().outbox
-    assert stored.parcel == b"", "the disk has only its number"
+    assert store.load().outbox == [], "the disk has only a block of numbers"
     restarted = core_on(store)
     assert restarted.outbox == ()
     assert restarted.state.pending == frozenset()
     assert get_transmissions(restarted.start(("a",), 0.0)) == []
-    assert get_transmissions(restarted.fire("cycle", 0.0)) == [("a", 2)]
-    assert [outgoing.sequence for outgoing in store.load().outbox] == [2]
+    ((recipient, sequence),) = get_transmissions(restarted.fire("cycle", 0.0))
+    assert (recipient, sequence > 1) == ("a", True)
+    assert store.commits == 2, "one block of numbers in each life"
+
+
+def test_a_device_with_nothing_to_lose_writes_nothing() -> None:
+    store = Store(mixer().initial_state())
+    core = core_on(store)
+    for cycle in range(200):
+        for recipient, sequence in get_transmissions(core.fire("cycle", 10.0 * cycle)):
+            core.confirm(recipient, sequence, 10.0 * cycle)
+    assert core.state.cycle == 200
+    assert store.commits == 1, "the first message's block of numbers"
+
+
+def test_what_peers_give_back_is_stored_within_a_minute() -> None:
+    store = Store(mixer().initial_state())
+    core = core_on(store)
+    core.receive("a", 1, 1, make_message("b"), 0.0)
+    for second in (0.0, 59.0):
+        core.fire("cycle", second)
+    assert len(store.load().state.held) == 0
+    core.fire("cycle", 60.0)
+    assert len(store.load().state.held) == 1
+    before = store.commits
+    core.fire("cycle", 200.0)
+    assert store.commits == before
+
+
+def test_a_signed_contribution_is_stored_before_it_is_sent() -> None:
+    learner = Mixer(
+        schedule(size=1, steps=1), np.zeros(1), owner="me", provenance=Stamp(), capacity=8, max_steps=9, dishonest=0.25
+    )
+    store = Store(ContributionsState(np.array([1 << 40]), step=1))
+    core = Core(learner=learner, store=store, seal=lambda recipient, sequence, message: message)
+    core.replace_peers(("a",), 0.0)
+    (transmit,) = [action for action in core.fire("cycle", 0.0) if isinstance(action, Transmit)]
+    (sent,) = cast(Contributions, transmit.outgoing.parcel).contributions
+    assert store.load().state.held[learner.rank] is sent
 
 
 def pairwise_core() -> Core:
@@ -131,11 +167,11 @@ def get_store(core: Core) -> MemoryStore:
     return cast(MemoryStore, core._store)
 
 
-def test_another_mixing_rule_starts_from_the_outbox_s_content() -> None:
+def test_another_mixing_rule_starts_from_an_earlier_version_s_outbox() -> None:
+    """Version 0.1 stored the messages of learners that restate without their content."""
     core = pairwise_core()
-    core.fire("cycle", 0.0)
     store = get_store(core)
-    assert [entry.parcel for entry in store.load().outbox] == [b""]
+    store._outbox["a"] = Outgoing("a", 1, b"")
     store._state = PushSumState(np.array([1]), 2**40)
     restarted = Core(learner=PushSum(schedule(size=1)), store=store, seal=lambda recipient, sequence, message: message)
     assert restarted.outbox == ()

@@ -2,12 +2,15 @@
 
 import re
 
-from sottovoce.node.metric_values import CAUSES, REASONS, RECORD_REASONS, WAITS
+from sottovoce.node.observation import CAUSES, REASONS, RECORD_REASONS, WAITS
 
 from tests.support.sources import ROOT
 
 _AGENT = ROOT / "agent/sottovoce"
-_BOOTSTRAP = ROOT / "coordinator-free-bootstrap/sottovoce_bootstrap"
+_BESIDE = {
+    "bootstrap": ROOT / "coordinator-free-bootstrap/sottovoce_bootstrap",
+    "papers": ROOT / "papers/sottovoce_papers",
+}
 _WAIT = re.compile(
     r'(?:^_WAIT = "|\bwait(?:_name)?="|\bwait(?:, \w+)* = f"|\bname = f"|wait\w*\.begin\(\s*f?")([a-z-]+)(?=[:"])',
     re.MULTILINE,
@@ -15,16 +18,18 @@ _WAIT = re.compile(
 
 
 def label_values(pattern: str | re.Pattern[str], *places: str) -> set[str]:
-    """Return the label values in these packages' code."""
-    directories = [_BOOTSTRAP if position == "bootstrap" else _AGENT / position for position in places]
-    assert all(directory.is_dir() for directory in directories)
-    texts = [file.read_text(encoding="utf-8") for directory in directories for file in directory.rglob("*.py")]
+    """Return the label values in the code of these packages and files."""
+    found = [_BESIDE.get(position, _AGENT / position) for position in places]
+    files = [file for place in found for file in ([place] if place.is_file() else place.rglob("*.py"))]
+    assert all(place.exists() for place in found)
+    texts = [file.read_text(encoding="utf-8") for file in files]
     return {word for text in texts for word in re.findall(pattern, text)}
 
 
 def test_every_refusal_reason_is_known() -> None:
     refused = r'MessageRefused\(\s*"([a-z-]+)"'
-    assert label_values(refused, "node", "algorithms", "learning", "privacy", "net/wire", "bootstrap") == set(REASONS)
+    places = ("node", "algorithms", "learning", "privacy", "net/quota.py", "net/wire", "bootstrap", "papers")
+    assert label_values(refused, *places) == set(REASONS)
     assert label_values(refused, "bootstrap") >= set(RECORD_REASONS)
 
 

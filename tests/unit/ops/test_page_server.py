@@ -15,7 +15,7 @@ from sottovoce.ops.health import health
 from sottovoce.ops.page import Page, text_page
 
 from tests.support.devices import free_port
-from tests.support.waiting import until
+from tests.support.waiting import eventually, until
 
 
 async def _page() -> Page:
@@ -160,3 +160,62 @@ def test_health_lists_what_is_wrong_and_what_is_not() -> None:
     good, bad = health({"a": "", "b": ""}), health({"a": "", "b": "it is broken"})
     assert (good.status, good.body) == (200, b'{"healthy": true, "checks": {"a": "ok", "b": "ok"}}\n')
     assert (bad.status, bad.body) == (503, b'{"healthy": false, "checks": {"a": "ok", "b": "it is broken"}}\n')
+
+
+async def test_a_page_is_made_at_most_once_a_second_and_sent_at_once_if_it_is_recent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = 0
+
+    async def page() -> Page:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0)
+        return text_page(200, f"{made}")
+
+    server = PageServer({"/page": page})
+    assert server._ready_answer(b"GET /page HTTP/1.0\r\n\r\n") is None
+    request = b"GET /page HTTP/1.0\r\n\r\n"
+    assert {(await server.page(request))[0].body for _ in range(3)} == {b"1\n"}
+    assert await asyncio.gather(*(server.page(request) for _ in range(3))) == [(text_page(200, "1"), False)] * 3
+    ready = server._ready_answer(request)
+    assert ready is not None
+    assert ready.endswith(b"\r\n\r\n1\n")
+    monkeypatch.setattr("sottovoce.net.page_server._FRESH_SECONDS", -1.0)
+    assert (await server.page(request))[0].body == b"1\n", "the last page, while the next one is made"
+    await eventually(lambda: made == 2)
+    monkeypatch.setattr("sottovoce.net.page_server._STALE_SECONDS", -1.0)
+    assert (await server.page(request))[0].body == b"3\n"
+
+
+async def test_a_page_that_failed_is_made_again() -> None:
+    async def fail_once() -> Page:
+        if next(attempts) == 0:
+            raise ValueError("once")
+        return text_page(200, "well")
+
+    attempts = iter(range(9))
+    server = PageServer({"/page": fail_once})
+    request = b"GET /page HTTP/1.0\r\n\r\n"
+    assert [(await server.page(request))[0].status for _ in range(2)] == [500, 200]
+
+
+async def test_clients_that_read_nothing_or_send_slowly_do_not_delay_a_scrape() -> None:
+    """More connections than the server accepts at a time, and each scrape is answered."""
+    async with serve_pages() as (_, port):
+        loop, held = asyncio.get_running_loop(), []
+        for word in (b"GET /page HTTP/1.0\r\n\r\n", b"GET /pa", b""):
+            for _ in range(3 * MAX_CONNECTIONS):
+                client = socket.socket()
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+                client.setblocking(False)
+                await loop.sock_connect(client, ("127.0.0.1", port))
+                await loop.sock_sendall(client, word)
+                held.append(client)
+            async with asyncio.timeout(5.0):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /page HTTP/1.0\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.0 200")
+                writer.close()
+        for client in held:
+            client.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -29,9 +29,16 @@ async def echo(request: bytes | None) -> bytes:
 
 
 @asynccontextmanager
-async def serve_requests(path: Path, seconds: float = TIMEOUT) -> AsyncIterator[RequestServer]:
+async def serve_requests(
+    path: Path, seconds: float = TIMEOUT, ready_answer: Callable[[bytes], bytes | None] = lambda request: None
+) -> AsyncIterator[RequestServer]:
     server = RequestServer(
-        "test", is_complete=lambda request: b"\n" in request, answer=echo, max_bytes=MAX_BYTES, seconds=seconds
+        "test",
+        is_complete=lambda request: b"\n" in request,
+        answer=echo,
+        ready_answer=ready_answer,
+        max_bytes=MAX_BYTES,
+        seconds=seconds,
     )
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
@@ -110,6 +117,22 @@ async def test_the_oldest_silent_connection_is_closed_and_it_is_logged_once(
             await asyncio.get_running_loop().sock_sendall(silent[-1], b"late\n")
             assert await read_all(silent[-1]) == b"answer to late\n", "the newest is still connected"
     assert [record.getMessage().split()[0] for record in caplog.records] == ["connections-crowded"]
+
+
+@pytest.mark.parametrize("ready", [b"ready\n", None])
+async def test_a_request_that_has_arrived_is_answered_rather_than_displaced(
+    tmp_path: Path, ready: bytes | None
+) -> None:
+    async with serve_requests(tmp_path / "s", ready_answer=lambda request: ready) as server:
+        with Clients(tmp_path / "s") as clients:
+            oldest, *_ = await clients.connect(MAX_CONNECTIONS)
+            await wait_for_connections(server, MAX_CONNECTIONS)
+            oldest.send(b"hello\n")
+            newest, accepted = socket.socketpair()
+            with newest:
+                server._accept_connection(accepted, "")  # before the event loop has seen the request
+                assert await read_all(oldest) == (ready or b"answer to hello\n")
+                assert await clients.ask(b"late\n") == (ready or b"answer to late\n")
 
 
 async def test_connections_of_the_busiest_origin_are_closed_first(

@@ -49,7 +49,7 @@ def test_type_checkers_see_the_public_names(package: str) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("module", ["sottovoce", "sottovoce_lab"])
 def test_import_is_lazy_and_unknown_names_raise(module: str) -> None:
-    code = f"import sys, {module}; print(len([m for m in sys.modules if m.startswith('sottovoce')])); {module}.absent"
+    code = f"import sys, {module}; print(len([m for m in sys.modules if m.startswith('sottovoce')])); {module}.unlisted"
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert int(completed.stdout) <= 2
-    assert completed.stderr.rstrip().endswith(f"AttributeError: module '{module}' has no attribute 'absent'")
+    assert completed.stderr.rstrip().endswith(f"AttributeError: module '{module}' has no attribute 'unlisted'")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import ExitCode
-from sottovoce.fleet import Fleet
 from sottovoce.privacy.accounting.events import PureRelease
 from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_lab.pages.history import read_history
+from sottovoce_operator.fleet import Fleet
 
 from tests.support.command import run_here
 from tests.support.devices import Device, new_device
@@ -46,6 +46,7 @@ def test_a_long_history_has_a_hundred_points(device: Device) -> None:
     assert sorted(path.name for path in device.state.iterdir()) == before, "SQLite leaves files where it reads"
 
 
+@pytest.mark.slow
 def test_the_device_page(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _spend(device, 10)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sottovoce.errors import ExitCode
 from sottovoce_lab.pages.html import Markup, Page, facts, table, warnings
-from sottovoce_lab.pages.plots import Plotter
+from sottovoce_lab.pages.plots import COLOURS, Plotter, spread
 from sottovoce_lab.pages.report_types import RunReport, read_report
 from sottovoce_lab.pages.run import run_page
 
@@ -129,12 +129,68 @@ def test_the_page_of_a_run(page: str) -> None:
     assert ("lang", "en") in reader.attributes
 
 
-def test_baselines_are_shown_with_the_result(tmp_path: Path) -> None:
-    page = _undrawn(tmp_path, _report(baselines={"majority_class": 0.125, "own_data": 0.875}))
-    assert (
-        "with its own records and no noise, reaches 0.875; always predicting the most common class reaches 0.125"
-        in page
-    )
+_COMPARED: dict[str, Any] = {
+    "baselines": {"majority_class": 0.125, "own_data": 0.6125},
+    "comparisons": [
+        {"label": label, "accuracy_mean": value, "half_interval": 0.0456, "seeds": 3, "promise": "no one"}
+        for label, value in {"alone, ε = 2": 0.3, "secure sums": 0.925, "no noise": 0.975}.items()
+    ],
+}
+_ORDER = ["0.125", "0.300", "0.613", "0.690", "0.925", "0.975"]  # from the worst to the best, the run among them
+
+
+def test_the_comparison_is_a_table_in_order_in_which_the_run_is_marked(tmp_path: Path) -> None:
+    page = _undrawn(tmp_path, _report(**_COMPARED))
+    table_of_comparison = page[page.index("is protected against") : page.index("</table>")]
+    assert re.findall(r"<td>(0\.\d+)", table_of_comparison) == _ORDER
+    marked = re.findall(r'<tr class="marked">(.*?)</tr>', table_of_comparison)
+    assert [("0.690" in row, "this run: 3 devices" in row) for row in marked] == [(True, True)]
+    assert table_of_comparison.count("±\u00a00.046") == 3, "intervals of the simulations"
+
+
+def test_the_picture_shows_the_run_among_all_that_it_is_compared_with(tmp_path: Path) -> None:
+    path, picture = tmp_path / "run.json", tmp_path / "run.svg"
+    path.write_text(json.dumps(_report(**_COMPARED)))
+    assert run_here("report", path, "--picture", picture).code == 0
+    labels = re.findall(r"<text[^>]*>(0\.\d{3}) \w[^<]*</text>", picture.read_text())
+    assert sorted(labels) == _ORDER
+
+
+def test_labels_move_apart_but_not_beyond_the_top() -> None:
+    moved = spread([0.1, 0.88, 0.925, 0.96], 0.1, 1.0)
+    assert moved[0] == 0.1
+    assert moved[1:] == pytest.approx([0.8, 0.9, 1.0])
+
+
+def test_equal_results_are_no_range(tmp_path: Path) -> None:
+    final = {"accuracy_mean": 0.885794, "accuracy_min": 0.885794, "accuracy_max": 0.885794}
+    words = " ".join(_parse(_undrawn(tmp_path, _report(final=final))).words)
+    assert "0.886" in words
+    assert "0.8858" not in words
+    assert "to 0.886" not in words
+
+
+def test_the_reason_of_a_promise_links_its_pages(page: str, tmp_path: Path) -> None:
+    privacy = _report()["privacy"] | {"reason": "docs/explanation/privacy-model.md; docs/no/page.md"}
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(_report(privacy=privacy)))
+    assert run_here("report", path).code == 0
+    text = path.with_suffix(".html").read_text()
+    ((address, title),) = re.findall(r'<a href="([^"]+)">([^<]+)</a>', text)
+    assert (tmp_path / address).resolve().read_text().startswith(f"# {title}\n")
+    assert "docs/no/page.md" in text
+
+
+@pytest.mark.parametrize("background", ["#ffffff", "#14181d"])
+def test_curves_are_visible_on_light_and_dark_pages(background: str) -> None:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    for colour in COLOURS:
+        dark, light = sorted((luminance(colour), luminance(background)))
+        assert (light + 0.05) / (dark + 0.05) >= 3, colour
 
 
 def test_a_spent_budget_is_reported(tmp_path: Path) -> None:
@@ -150,7 +206,7 @@ def test_a_picture_follows_the_theme(tmp_path: Path) -> None:
     assert svg.startswith("<svg ")
     assert "prefers-color-scheme:dark" in svg
     assert "#000000" not in svg
-    assert "own data alone" in svg
+    assert "one device alone, no noise" in svg
     for arguments in (["--picture", tmp_path / "run.png"], ["--picture", tmp_path / "no" / "where.svg"]):
         assert run_here("report", path, *arguments).code == ExitCode.USAGE
     path.write_text(json.dumps(_report(curve=[])))
@@ -163,6 +219,8 @@ def test_page_has_no_scripts_or_external_resources(page: str) -> None:
     assert not reader.tags & {"script", "link", "img", "iframe", "object", "embed", "form", "base"}
     assert not [name for name, _ in reader.attributes if name.startswith("on") or name in ("src", "action", "srcset")]
     assert all(value.startswith("#") for name, value in reader.attributes if name in ("href", "xlink:href"))
+    for colour in ("#ffffff", "#000000"):
+        assert colour not in page, "a plot has the colours of the page"
     assert set(re.findall(r"https?://[^\s\"'<>)]+", page)) <= _NAMESPACES
     assert "@import" not in page
     assert not re.findall(r"url\((?!#)", page)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sottovoce.errors import ExitCode
 from sottovoce_lab.pages.html import Markup
-from sottovoce_lab.pages.plots import Line, Plotter
+from sottovoce_lab.pages.plots import Line, Plotter, Rule
 from sottovoce_lab.pages.report_types import SweepReport, read_report
 from sottovoce_lab.pages.sweep import group_runs, mean_sd, sweep_page
 
@@ -38,7 +38,7 @@ class _Hand(Plotter):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.drawn: list[tuple[str, list[Line], list[tuple[str, float]]]] = []
+        self.drawn: list[tuple[str, list[Line], list[Rule]]] = []
 
     def lines(self, title: str, x_label: str, y_label: str, lines: Any, **options: Any) -> Markup:
         self.drawn.append((x_label, list(lines), list(options.get("rules", ()))))
@@ -70,8 +70,8 @@ def test_curves_have_bands_and_baselines(tmp_path: Path) -> None:
     assert lines[0].x == [1.0, 2.0]
     assert lines[0].y == pytest.approx([0.62, 0.72])
     assert lines[0].high[0] - lines[0].y[0] == pytest.approx(0.02)
-    assert [name for name, _ in rules] == ["own data alone", "most common class"]
-    assert [value for _, value in rules] == pytest.approx([0.7, 0.2])
+    assert [rule.label for rule in rules] == ["own data alone", "most common class"]
+    assert [rule.value for rule in rules] == pytest.approx([0.7, 0.2])
     assert [curve.label for curve in curves] == ["epsilon = 1.0", "epsilon = 2.0"]
     assert len(curves[0].low) == 5
 

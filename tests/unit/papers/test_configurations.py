@@ -10,7 +10,7 @@ from sottovoce_lab.papers.specification import experiments, read_experiment
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.run_spec import build_run_spec
 
-OWN = ("prepare", "updates", "solver", "gradient_norm", "points", "test_records")
+OWN = ("engine", "prepare", "updates", "solver", "gradient_norm", "points", "test_records")
 SHAPES = {"mnist": (784, 10), "cifar": (3072, 10), "digits": (64, 10)}
 OTHERS = (54, 2)
 

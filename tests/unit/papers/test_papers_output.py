@@ -1,24 +1,32 @@
 """Conversion of outcomes to pages: the numbers, the printed values, the verdicts, the plots."""
 
+import csv
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sottovoce.errors import DataError, UsageError
 from sottovoce_lab.papers import output, pages, pictures
 from sottovoce_lab.papers.cells import build_cells
 from sottovoce_lab.papers.pictures import _without_common_part
 from sottovoce_lab.papers.result import load_result
 from sottovoce_lab.papers.runs import RunPosition
-from sottovoce_lab.papers.specification import Axis, Claim, Experiment, Paper, Part, Reading
+from sottovoce_lab.papers.specification import Axis, Cause, Claim, Experiment, Omission, Paper, Part, Reading
 
-from tests.unit.papers.made_up import made_up, outcome, spec
+from tests.unit.papers.made_up import EXTENT, made_up, outcome, spec
 
 AHEAD = Claim(claim="good beats bad", series="good", check="ahead", than=["bad"])
 PAPER = Paper(
-    title="A paper", reference="Somebody, 2020.", about="About.", readings=[Reading(reading="So")], errors=["Oh."]
+    title="A paper",
+    reference="Somebody, 2020.",
+    about="About.",
+    readings=[Reading(reading="So", effect="Much.")],
+    errors=["Oh."],
+    omitted=[Omission(figures=["table-9"], claims=["too much"], reason="not drawn.")],
+    headlines=["good beats bad"],
 )
 
 
@@ -26,22 +34,28 @@ PAPER = Paper(
 def results_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Results of one invented experiment in an invented paper."""
     pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
-    described = spec(AHEAD, printed={"made": {"good": {"1.0": 0.8}}})
-    for module in (output, pages):
-        monkeypatch.setattr(module, "read_experiment", lambda name: described)
+    extent = replace(EXTENT, scaled="half the seeds")
+    described = spec(
+        AHEAD,
+        printed={"made": {"good": {"1.0": 0.8}}},
+        band=0.02,
+        causes=[Cause(cause="Unlike data.", series=["good"])],
+        full=extent,
+    )
+    monkeypatch.setattr(output, "read_experiment", lambda name: described)
     monkeypatch.setattr(pages, "read_paper", lambda name: PAPER)
     monkeypatch.setattr(output, "papers", lambda: ["made"])
-    monkeypatch.setattr(output, "experiments", lambda name: [f"{name}/table-1", f"{name}/table-2"])
+    monkeypatch.setattr(output, "experiments", lambda name: [f"{name}/table-1"])
     lead = {"good": 0.7, "bad": 0.5}
 
     def outcomes(runs: dict[RunPosition, Any], file: Path, told: Any) -> dict[RunPosition, Any]:
         return {run_key: outcome(lead[run_key.series] + run_key.seed / 100) for run_key in runs}
 
     monkeypatch.setattr(output, "collect_outcomes", outcomes)
-    (result,) = output.reproduce(
+    results = output.reproduce(
         "made/table-1", quick=False, folder=tmp_path, out=tmp_path / "out", say=print, progress=lambda *_: None
     )
-    assert result.verdict == "holds"
+    assert [result.verdict for result in results] == ["holds", "not reproduced"]
     output.write_pages(tmp_path / "out")
     return tmp_path / "out"
 
@@ -49,21 +63,57 @@ def results_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_experiment_becomes_numbers_a_plot_a_page_and_an_index_entry(results_folder: Path) -> None:
     result = load_result(results_folder / "made/table-1.json")
     assert result is not None
-    assert (result.schema, len(result.cells), len(result.cells[0].measures)) == ("sottovoce.result/1", 4, 5)
+    assert (len(result.cells), len(result.cells[0].measures)) == (4, 5)
     assert (results_folder / "made/table-1.svg").read_text().lstrip().startswith("<?xml")
     page = (results_folder / "made.md").read_text()
-    assert "| n = 5 seeds | ε = 1 | ε = 4 |" in page
-    assert "| Good | 0.720 ± 0.020 ◇ 0.8 | 0.720 ± 0.020 |" in page
-    assert "| majority class | 0.300 | 0.300 |" in page
-    assert "| Good | 1 | 1e-05 | record, add-remove | proved | so it is |" in page
-    assert "| good beats bad | paper | Made up | holds | 5 | +0.200 ± 0.000 against Bad |" in page
+    assert "| good beats bad (table 1) | +0.200 (+0.200 to +0.200) against Bad | holds | 5 |" in page
+    assert "| Good, printed (table 1) | printed 0.8, ours 0.720 (0.700 to 0.740) | not reproduced | 5 |" in page
+    assert "- Good: Unlike data." in page
     assert "](made/table-1.svg)" in page
-    assert "`sottovoce reproduce made/table-1`" in page
-    assert "| So | not measured |" in page
+    assert "- table 1: half the seeds" in page
+    assert "`sottovoce reproduce made`" in page
+    assert "- So Much." in page
     assert "- Oh." in page
+    assert "Table 9: not drawn." in page
+    assert "| too much (table 9) | not drawn | open | 0 |" in page
     index = (results_folder / "index.md").read_text()
-    assert "| [table 1](made.md#table-1-made-up) | good beats bad | Made up | holds | 5 |" in index
-    assert "| [A paper](made.md) | 1 | 0 | 0 |" in index
+    assert "| [A paper](made.md) | 1 | 1 | 1 |" in index
+    assert "| [good beats bad](made.md) | +0.200 (+0.200 to +0.200) against Bad | holds | 5 |" in index
+
+
+def test_the_long_tables_are_written_beside_the_page(results_folder: Path) -> None:
+    claims = list(csv.DictReader((results_folder / "made/claims.csv").read_text().splitlines()))
+    assert [(row["figure"], row["verdict"], row["cause"]) for row in claims] == [
+        ("table 1", "holds", ""), ("table 1", "not reproduced", "Unlike data."), ("table 9", "open", ""),
+    ]  # fmt: skip
+    numbers = list(csv.DictReader((results_folder / "made/numbers.csv").read_text().splitlines()))
+    assert [(row["series"], row["x"], row["mean"], row["printed"]) for row in numbers] == [
+        ("Good", "1.0", "0.72", "0.8"), ("Good", "4.0", "0.72", ""), ("Bad", "1.0", "0.52", ""),
+        ("Bad", "4.0", "0.52", ""),
+    ]  # fmt: skip
+    assert (numbers[0]["low_95"], numbers[0]["high_95"], numbers[0]["epsilon"]) == ("0.70037", "0.73963", "1.0")
+
+
+def test_pages_and_verdicts_follow_from_the_stored_numbers(
+    results_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = results_folder / "made/table-1.json"
+    document = json.loads(path.read_text())
+    assert document["findings"][0]["verdict"] == "holds"
+    for cell in document["cells"]:
+        cell["measures"] = cell["measures"][:2]
+    path.write_text(json.dumps(document))
+    (results_folder / "made/table-1.svg").unlink()
+    monkeypatch.setattr(output, "collect_outcomes", None)
+    output.write_pages(results_folder, redraw=True)
+    assert [finding["verdict"] for finding in json.loads(path.read_text())["findings"]] == ["open", "open"]
+    assert "| good beats bad (table 1) | +0.200 against Bad | open | 2 |" in (results_folder / "made.md").read_text()
+    assert (results_folder / "made/table-1.svg").exists()
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"{tmp_path}.*no results"):
+        output.write_pages(tmp_path)
 
 
 def test_an_invalid_result_file_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from sottovoce_lab.papers import experiments, papers, runs
 from sottovoce_lab.papers.one_run import ARRAYS
 from sottovoce_lab.papers.specification import expand_names, read_experiment, read_paper
 
-OWN_KEYS = ("prepare", "updates", "solver", "gradient_norm", "points", "test_records")
+OWN_KEYS = ("engine", "prepare", "updates", "solver", "gradient_norm", "points", "test_records")
 
 
 @pytest.mark.parametrize("name", experiments())
@@ -24,8 +24,7 @@ def test_every_run_has_existing_keys(name: str, monkeypatch: pytest.MonkeyPatch)
             if index.seed:
                 continue
             own = {key: value for key, value in keys.items() if key not in OWN_KEYS}
-            if own.get("engine") == ARRAYS:
-                del own["engine"]
+            if keys.get("engine") == ARRAYS:
                 build_settings(own, name)
             else:
                 events.build_options(own, name)
@@ -70,7 +69,9 @@ def test_every_figure_and_table_in_the_four_papers_exists() -> None:
         "adad2p-2024": [f"figure-{n}" for n in range(1, 5)],
     }
     for paper, figures in numbered.items():
-        assert {f"{paper}/{figure}" for figure in figures} <= set(experiments(paper))
+        omitted = {figure for omission in read_paper(paper).omitted for figure in omission.figures}
+        assert {f"{paper}/{figure}" for figure in figures if figure not in omitted} <= set(experiments(paper))
+        assert not omitted & {name.partition("/")[2] for name in experiments(paper)}
         assert read_paper(paper).readings
         assert read_paper(paper).errors
 
@@ -80,3 +81,35 @@ def test_a_paper_s_name_selects_all_its_figures_and_an_unknown_name_none() -> No
     assert expand_names([]) == experiments()
     with pytest.raises(UsageError, match=r"jin-2022.*jin-2023"):
         expand_names(["jin-2022"])
+
+
+def test_an_omitted_figure_is_refused_with_the_reason() -> None:
+    (omission,) = read_paper("pdsl-2025").omitted
+    for figure in omission.figures:
+        with pytest.raises(UsageError, match=rf"{figure}.*not drawn.*CIFAR-10"):
+            expand_names([f"pdsl-2025/{figure}"])
+
+
+@pytest.mark.parametrize("name", papers())
+def test_every_reading_with_keys_is_what_the_runs_have(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "resolve_source", lambda source, _: source)
+    for reading in read_paper(name).readings:
+        for figure in reading.figures or [experiment.partition("/")[2] for experiment in experiments(name)]:
+            spec = read_experiment(f"{name}/{figure}")
+            listed = runs.list_runs(spec, spec.full, Path(), print).values()
+            for key, value in reading.set.items():
+                assert any(keys.get(key) == value for keys in listed), (reading.reading, figure, key)
+
+
+@pytest.mark.parametrize("figure", ["figure-2", "figure-4", "table-1", "table-2"])
+def test_every_strongly_convex_run_of_jin_caps_its_steps(figure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """η = min(1/(2μ), 1/(aγt)) with μ = 1 + λ; without a cap, the first steps are 20,000 and longer."""
+    monkeypatch.setattr(runs, "resolve_source", lambda source, _: source)
+    spec = read_experiment(f"jin-2023/{figure}")
+    strong = [
+        keys for keys in runs.list_runs(spec, spec.full, Path(), print).values() if keys.get("learner.regularisation")
+    ]
+    assert strong
+    for keys in strong:
+        smoothness = 1 + keys["learner.regularisation"]
+        assert keys["learner.step_size"] == pytest.approx(1 / (2 * smoothness), rel=1e-7)

@@ -87,7 +87,7 @@ def test_with_replacement_charges_five_visits_and_is_refuted() -> None:
 
 @pytest.mark.parametrize("learner", ["adad2p", "pdsl", "without-replacement"])
 def test_a_device_without_the_lab_refuses_a_variant_as_published(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.algorithms.published.is_installed", lambda: False)
+    monkeypatch.setattr("sottovoce.algorithms.published.is_installed", lambda _: False)
     with pytest.raises(ConfigError, match=f'"paper" variant of {learner} .*sottovoce-lab.*remove the key, or run pip'):
         _terms({"name": learner})
     assert _terms({"name": learner, "fidelity": "sound"}).learner == learner

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.errors import MessageRefused
 from sottovoce.privacy.secure_sum.masks import (
     WIDTHS,

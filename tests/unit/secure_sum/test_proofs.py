@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from sottovoce.errors import MessageRefused
-from sottovoce.privacy.secure_sum import steps
-from sottovoce.privacy.secure_sum.proofs import (
+from sottovoce.algorithms.cell.public.proofs import (
     Equivocation,
     FalseShare,
     InvalidShares,
@@ -14,6 +12,8 @@ from sottovoce.privacy.secure_sum.proofs import (
     judge_proof,
     revealed_digest,
 )
+from sottovoce.errors import MessageRefused
+from sottovoce.privacy.secure_sum import steps
 from sottovoce.privacy.secure_sum.statements import (
     Accusation,
     Body,
@@ -55,8 +55,8 @@ def is_rejected(proof: Proof) -> bool:
         (Ready(DIGEST, DIGEST), Ready(DIGEST, OTHER_DIGEST)),
         (Deal(DIGEST, 8, DIGEST, DIGEST), Deal(DIGEST, 8, DIGEST, OTHER_DIGEST)),
         (Masked(DIGEST, DIGEST), Masked(DIGEST, OTHER_DIGEST)),
-        (SurvivorProposal(DIGEST, (1, 2)), SurvivorProposal(DIGEST, (1, 3))),
-        (SurvivorConfirmation(DIGEST, (1, 2)), SurvivorConfirmation(DIGEST, (1, 3))),
+        (SurvivorProposal(DIGEST, (1, 2), DIGEST), SurvivorProposal(DIGEST, (1, 3), DIGEST)),
+        (SurvivorConfirmation(DIGEST, (1, 2), DIGEST), SurvivorConfirmation(DIGEST, (1, 3), DIGEST)),
     ],
 )
 def test_two_statements_in_one_round_prove_a_lie(first: Body, second: Body) -> None:
@@ -71,7 +71,7 @@ def test_two_statements_in_one_round_prove_a_lie(first: Body, second: Body) -> N
     "first, second",
     [
         (Lead(DIGEST, DIGEST), Lead(OTHER_DIGEST, OTHER_DIGEST)),
-        (Masked(DIGEST, DIGEST), SurvivorConfirmation(DIGEST, (1, 2))),
+        (Masked(DIGEST, DIGEST), SurvivorConfirmation(DIGEST, (1, 2), DIGEST)),
         (ResultCommitment(1, 8, DIGEST), ResultCommitment(1, 8, OTHER_DIGEST)),
         (Accusation("a", "lied"), Accusation("b", "lied")),
         (RevealCommitment(DIGEST, 1, DIGEST), RevealCommitment(DIGEST, 1, OTHER_DIGEST)),
@@ -126,7 +126,7 @@ def test_a_share_that_was_never_dealt_proves_a_lie() -> None:
 
     def proof(revealed: steps.Revealed, index: int = 3) -> FalseShare:
         shown = signed(LIAR, RevealCommitment(led.h, index, revealed_digest(revealed)))
-        return FalseShare(shown, revealed, led.roster.digest, led.members, roots)
+        return FalseShare(shown, revealed, led.roster.digest, len(led.roster), led.members, roots)
 
     assert is_rejected(proof(honest))
     other = structs.replace(honest.seeds[5], share=bytes(33))

@@ -1,10 +1,11 @@
 """Shares of secrets, sealed, and combined."""
 
+from secrets import randbelow
+
 import pytest
 import shamirs
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.errors import MessageRefused
 from sottovoce.privacy.secure_sum.shares import (
     PRIME,
@@ -25,7 +26,7 @@ def test_any_threshold_of_shares_recovers_the_secret_like_the_library(
     secret: bytes, members: int, data: st.DataObject
 ) -> None:
     threshold = data.draw(st.integers(1, members))
-    shares = split_secret(secret, members, threshold)
+    shares = split_secret(secret, members, threshold, randbelow)
     chosen = tuple(data.draw(st.permutations(range(members)))[:threshold])
     result = Combiner(chosen).secret({index: shares[index] for index in chosen})
     assert result == secret
@@ -33,12 +34,35 @@ def test_any_threshold_of_shares_recovers_the_secret_like_the_library(
     assert shamirs.interpolate(theirs, threshold=threshold) == int.from_bytes(secret, "big")
 
 
+@pytest.mark.parametrize("secret, coefficients, values", [
+    (5, (3, 2), (10, 19, 32, 49)),
+    (2**256 - 1, (PRIME - 1,), (2**256 - 2, 2**256 - 3, 2**256 - 4, 2**256 - 5)),
+    (0, (0, 0, 1), (1, 8, 27, 64)),
+    (7, (), (7, 7, 7, 7)),
+])  # fmt: skip
+def test_shares_are_the_values_of_the_polynomial_with_these_coefficients(
+    secret: int, coefficients: tuple[int, ...], values: tuple[int, ...]
+) -> None:
+    drawn = iter(coefficients)
+    limits: list[int] = []
+
+    def draw(limit: int) -> int:
+        limits.append(limit)
+        return next(drawn)
+
+    shares = split_secret(secret.to_bytes(32, "big"), 4, len(coefficients) + 1, draw)
+    assert [int.from_bytes(share, "big") for share in shares] == list(values)
+    assert limits == [PRIME] * len(coefficients), "uniform over the whole field"
+
+
 def test_one_share_fewer_reveals_nothing() -> None:
     """Each share is equally likely for every secret, so the same few shares fit every secret."""
-    shares = split_secret(bytes(32), 5, 4)
+    shares = split_secret(bytes(32), 5, 4, randbelow)
     fewer = Combiner((0, 1, 2)).secret({index: shares[index] for index in range(3)})
     assert fewer != bytes(32)
-    assert len({bytes(share) for share in split_secret(bytes(32), 5, 4) + shares}) == 10, "drawn again each time"
+    assert len({bytes(share) for share in split_secret(bytes(32), 5, 4, randbelow) + shares}) == 10, (
+        "drawn again each time"
+    )
 
 
 def test_a_sealed_share_has_one_sender_and_one_recipient() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sottovoce.errors import UsageError
 from sottovoce_lab.simulator.faults import LIES, Faults
+from sottovoce_lab.simulator.informed import AIMS
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
@@ -35,7 +36,9 @@ def accuracy_alone() -> float:
     return accuracy("contributions", "dishonest=0.25@silent")
 
 
-TOLD = [lie for lie in LIES if lie != "silent"]
+FIXED = [
+    lie for lie in LIES if lie not in ("silent", "mimic") and not any(aim in lie for aim in AIMS)
+]  # they ignore what would harm the others most
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +47,29 @@ def accuracy_without_one() -> float:
     return accuracy(None, "dishonest=0.125@silent")
 
 
-@pytest.mark.parametrize("lie", TOLD)
+@pytest.mark.parametrize("lie", FIXED)
 def test_by_default_one_dishonest_agent_costs_the_others_little(lie: str, accuracy_without_one: float) -> None:
     assert accuracy(None, f"dishonest=0.125@{lie}") > accuracy_without_one - 0.03
 
 
-@pytest.mark.parametrize("lie", TOLD)
+@pytest.mark.parametrize("lie", FIXED)
 def test_the_robust_mean_limits_a_dishonest_quarter(lie: str, accuracy_alone: float) -> None:
     assert accuracy_alone > 0.85
     assert accuracy(None, f"dishonest=0.25@{lie}", dishonest=0.25) > accuracy_alone - 0.05
+
+
+def test_one_informed_liar_costs_the_others_less_than_a_tenth(accuracy_without_one: float) -> None:
+    """Before contributions' singular values and moves were bounded, it cost them more than a third."""
+    assert accuracy(None, "dishonest=0.125@ascent") > accuracy_without_one - 0.09
+
+
+@pytest.mark.parametrize("lie", ["class-answers", "trigger-answers", "mimic"])
+def test_weaker_informed_lies_cost_the_others_little(lie: str, accuracy_without_one: float) -> None:
+    assert accuracy(None, f"dishonest=0.125@{lie}") > accuracy_without_one - 0.03
+
+
+def test_one_informed_liar_ruins_pairs(accuracy_without_one: float) -> None:
+    assert accuracy("pairwise", "dishonest=0.125@ascent") < accuracy_without_one / 2
 
 
 def test_a_late_attack_is_declined(accuracy_alone: float) -> None:
@@ -90,6 +107,8 @@ def test_the_report_states_which_agents_were_measured() -> None:
 def test_unsupported_attacks_are_reported() -> None:
     with pytest.raises(UsageError, match=r"--set learner\.mixing=contributions"):
         accuracy("push-sum", "dishonest=0.25@close")
+    with pytest.raises(UsageError, match="ascent-answers"):
+        accuracy("push-sum", "dishonest=0.25@ascent")
     with pytest.raises(UsageError, match="--transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")
     with pytest.raises(UsageError, match=r"agent.*dishonest"):

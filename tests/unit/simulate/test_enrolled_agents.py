@@ -1,6 +1,7 @@
 """Revocation, renewal, wrong clocks and full disks on simulated agents, and the effect of each."""
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,26 @@ def run_fleet(learner: str, *words: str, epsilon: float | None = 4.0, **settings
 
 def sign_statement(member: Member) -> Statement:
     return member.provenance.sign(Statement(member.node, body_bytes(Ready(bytes(32), bytes(32)))))
+
+
+def test_agents_that_share_a_verifier_refuse_forged_statements() -> None:
+    first, second, third = enrol_agents(3, 1, None, lambda: 1.0)
+    genuine = sign_statement(first)
+    for member in (second, third, second):
+        member.provenance.verify(genuine)
+        member.witness.verify(genuine)
+    for forged in (
+        replace(genuine, body=body_bytes(Ready(bytes(32), bytes([1]) * 32))),
+        replace(genuine, signature=sign_statement(second).signature),
+        replace(genuine, owner=second.node),
+    ):
+        for verify in (third.provenance.verify, third.witness.verify):
+            with pytest.raises(MessageRefused, match="published document"):
+                verify(forged)
+    third.revoked_ids.add(first.node)
+    with pytest.raises(MessageRefused, match="revoked"):
+        third.witness.verify(genuine)
+    second.witness.verify(genuine)
 
 
 def test_revoked_agents_stop_and_their_contributions_are_removed() -> None:

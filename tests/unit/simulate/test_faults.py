@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulator import Faults, message_faults
-from sottovoce_lab.simulator import faults as module
+from sottovoce_lab.simulator import Faults, faults as module, message_faults
 from sottovoce_lab.simulator.absences import Absence
 from sottovoce_lab.simulator.faults import CycleEvent, CycleSpan, Sessions
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.golf.public.moments import PackedMoments
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import ConfigError
 from sottovoce_lab.experiments.fleet import assemble
@@ -11,6 +10,7 @@ from sottovoce_lab.experiments.run import run_fleet
 from sottovoce_lab.experiments.settings import build_settings
 from sottovoce_lab.simulator.vector import Engine, MixedSums
 from sottovoce_lab.testbed.progress import Watcher
+from sottovoce_papers.hegedus_2017.golf.public.moments import PackedMoments
 
 from tests.support.devices import draw_records
 

@@ -3,7 +3,7 @@
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
-from sottovoce_lab.testbed.end_warnings import left_behind_warnings, unfinished_warnings
+from sottovoce_lab.testbed.end_warnings import late_round_warnings, left_behind_warnings, unfinished_warnings
 from sottovoce_lab.testbed.measure import Meter
 
 KERNEL = Softmax(2, 2)
@@ -55,3 +55,10 @@ def test_an_unfinished_schedule_is_named_unless_its_budget_is_spent() -> None:
         == []
     )
     assert unfinished_warnings(None, "agent-03") == unfinished_warnings({"steps": None}, "agent-03") == []
+
+
+def test_rounds_without_a_neighbours_message_are_counted_over_the_fleet() -> None:
+    good, late = ({"missed_phases": missed, "steps_done": 20} for missed in (1, 9))
+    assert late_round_warnings([good, good, None, {"steps_done": 20}]) == []
+    (words,) = late_round_warnings([good, late])
+    assert "10 times in 40 rounds" in words

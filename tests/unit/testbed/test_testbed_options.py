@@ -76,7 +76,7 @@ def test_allow_unproved_requires_true(value: Any) -> None:
         ("learner.zzz=1", "`learner`"),
         ("period=1", "--period"),
         ("data=digits", "--data"),
-        ("agent.state=x", "unknown key"),
+        ("agent.state=x", "sets this key itself"),
         ("privacy.epsilon=1", "--epsilon"),
         ("transport.listen=h:1", "itself"),
     ],
@@ -87,6 +87,16 @@ def test_an_invalid_setting_is_refused_with_a_hint(assignment: str, words: str) 
     completed = run_here("testbed", "--transport", "memory", "--set", assignment)
     assert (completed.code, completed.err.count("\n")) == (2, 1)
     assert words in completed.err
+
+
+def test_a_testbed_lifts_the_write_quotas_that_are_not_set() -> None:
+    assert make_options().agent.bytes_per_day == 2**50
+    assert options().lifted_quotas == ("agent.bytes_per_day", "ledger.bytes_per_day")
+    settings = parse_settings(["agent.bytes_per_day=1048576"])
+    configuration = make_options(settings=settings)
+    assert (configuration.agent.bytes_per_day, configuration.ledger.bytes_per_day) == (2**20, 2**50)
+    assert options(settings=settings).lifted_quotas == ("ledger.bytes_per_day",)
+    assert options(transport="memory").lifted_quotas == ()
 
 
 @pytest.mark.parametrize(

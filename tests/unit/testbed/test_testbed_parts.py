@@ -12,6 +12,7 @@ from sottovoce.privacy.api import PrivacyStatement, Status
 from sottovoce.privacy.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import process
+from sottovoce_lab.testbed.baselines import Baselines
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reachability
 from sottovoce_lab.testbed.measure import Metrics
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
@@ -213,6 +214,15 @@ def test_without_a_guarantee_nothing_is_reported_as_spent() -> None:
 def test_a_device_without_a_cycle_does_not_hide_the_others_charges() -> None:
     document = report(2.0, AgentReport("a", True, 5, 1, None, 3), AgentReport("b", True, 5, 1, 0.0, 0)).document()
     assert document["privacy"]["spent_epsilon_max"] is None
+
+
+@pytest.mark.parametrize("releases", [0, 1])
+def test_the_noise_is_not_the_reason_if_no_device_released_anything(releases: int) -> None:
+    some = report(2.0, AgentReport("a", True, 5, 1, 0.0, 0), AgentReport("b", True, 5, 1, 0.0, releases))
+    some.baselines = lambda: Baselines(0.3, 0.9)
+    warnings = " ".join(some.document()["warnings"])
+    assert ("query-refused" in warnings) is not bool(releases)
+    assert ("the noise costs more" in warnings) is bool(releases)
 
 
 def test_a_fleet_without_cycles_has_no_bytes_per_cycle() -> None:

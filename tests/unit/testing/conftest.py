@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import sottovoce_lab.templates
 from sottovoce.data import spec
 from sottovoce.learning import registry
 from sottovoce.plugins import KINDS, attribution, discovery
 
 from tests.support.plugins import install
+from tests.support.sources import ROOT
 
-_TEMPLATES = Path(sottovoce_lab.templates.__file__).parent
+_TEMPLATES = ROOT / "lab/sottovoce_lab/templates"
 
 Installed = Callable[[str, str, str, Callable[[str], str]], object]
 

@@ -6,8 +6,12 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import Family
+from sottovoce.config import config_from_tables
 from sottovoce.learning.registry import ALGORITHMS, loaded_algorithms
 from sottovoce.plugins import LEARNER
+from sottovoce.privacy.terms.rows import OutsideTerms
 from sottovoce.testing import check_learner
 
 from tests.unit.testing.conftest import Installed
@@ -48,6 +52,29 @@ def _parts(config, public):
 
 _OWN = ALGORITHM
 ALGORITHM = _replace(ALGORITHM, parts=_parts)
+"""
+
+
+_OWN_TERMS = """
+class Own(RowSumTerms):
+    pass
+"""
+_OWN_KERNEL = """
+from sottovoce.privacy.terms.gradients import GradientTerms
+
+class Unclipped:
+    size, sum_error = 8, 0.0
+
+    def clipped_gradient_sum(self, point, features, labels, clip):
+        return features.sum(axis=0)
+
+_PARTS = build_parts
+
+def build_parts(config, public):
+    family = _PARTS(config, public)
+    return replace(family, kernel=Unclipped(), terms=GradientTerms(config.learner.name, 1, 1.0))
+
+ALGORITHM = replace(ALGORITHM, parts=build_parts)
 """
 
 
@@ -123,6 +150,39 @@ def test_our_own_learners_keep_the_contract(name: str) -> None:
     check_learner(name, settings=_SETTINGS.get(name))
 
 
+def test_the_template_of_any_learner_keeps_the_contract_and_is_proved(installed: Installed) -> None:
+    installed(LEARNER, "learner", "ALGORITHM", str)
+    check_learner("class-sums")
+
+
+def build_class_sums() -> Family:
+    tables = {
+        "agent": {"state": "."},
+        "data": {"source": "digits", "features": 4, "classes": 2, "expected_records": 9.0},
+        "learner": {"name": "class-sums"},
+        "privacy": {"epsilon": 2.0},
+    }
+    return build_family(config_from_tables(tables, "test"))
+
+
+def test_terms_of_another_package_are_marked_as_not_proved(installed: Installed) -> None:
+    """Only the vault's own terms may say `proved`; the package below says it of a bound that it checks itself."""
+    installed(
+        LEARNER,
+        "learner",
+        "ALGORITHM",
+        lambda code: code.replace("RowSumTerms(learner.name", "Own(learner.name") + _OWN_TERMS,
+    )
+    assert isinstance(build_class_sums().terms, OutsideTerms)
+    check_learner("class-sums")
+
+
+def test_a_kernel_of_another_package_is_marked_as_not_proved(installed: Installed) -> None:
+    """A kernel that states an error of its sums clips the records itself, and the vault does not clip them again."""
+    installed(LEARNER, "learner", "ALGORITHM", lambda code: code + _OWN_KERNEL)
+    assert isinstance(build_class_sums().terms, OutsideTerms)
+
+
 def test_the_template_keeps_the_contract(installed: Installed) -> None:
     installed(LEARNER, "algorithm", "ALGORITHM", str)
     check_learner("momentum-sgd", settings={"learner": {"momentum": 0.5}})
@@ -134,6 +194,47 @@ def test_each_defect_is_found(installed: Installed, defect: str) -> None:
     installed(LEARNER, "algorithm", "ALGORITHM", change)
     with pytest.raises((AssertionError, ValueError, AttributeError), match=words):
         check_learner("momentum-sgd")
+
+
+@pytest.mark.parametrize(
+    "own, broken, words",
+    [
+        pytest.param('"sums")\n', '"summs")\n', "'summs'.*'sums'", id="quantity"),
+        pytest.param("== label).ravel()", "== label).ravel()[1:]", r"row\(\)", id="row's length"),
+        pytest.param("np.arange(classes) == label", "np.nan * label", r"row\(\)", id="row not finite"),
+        pytest.param("np.outer(features, np", "np.outer(missing, np", r"row\(\).*NameError", id="row fails"),
+        pytest.param(
+            "        return np.outer(features, np",
+            "        row.__dict__['calls'] = row.__dict__.get('calls', 0) + 1\n"
+            "        return row.__dict__['calls'] * np.outer(features, np",
+            r"row\(\).*keep nothing",
+            id="row with a memory",
+        ),
+        pytest.param(" or message.sums.shape != (self._size,)", "", "wrong shape.*MessageRefused", id="message"),
+        pytest.param(
+            "message.sums})", "message.sums + np.zeros(self._size)})", "wrong shape.*MessageRefused", id="broadcast"
+        ),
+        pytest.param(
+            "    simulated: bool = False\n\n\nclass ClassSums(",
+            "    simulated: bool = False\n    own: np.ndarray = field(default_factory=lambda: np.zeros(0))\n\n\n"
+            "class ClassSums(",
+            r"own.*initial_state\(\)",
+            id="state",
+        ),
+        pytest.param("{ClassSum.kind: lambda: PlainCodec(ClassSum)}", "{}", "payloads of your Algorithm", id="payload"),
+    ],
+)
+def test_each_defect_of_a_learner_with_its_private_half_is_found(
+    installed: Installed, own: str, broken: str, words: str
+) -> None:
+    def change(code: str) -> str:
+        code = code.replace(" or message.sums.shape != (self._size,)", "") if "zeros(self" in broken else code
+        code = code.replace("self._owner: sums}, ", "self._owner: sums}, own=sums, ") if "own:" in broken else code
+        return code.replace(own, broken)
+
+    installed(LEARNER, "learner", "ALGORITHM", change)
+    with pytest.raises(AssertionError, match=words):
+        check_learner("class-sums")
 
 
 class _Codec:
@@ -157,6 +258,7 @@ class _Codec:
         return self._inner.from_bytes(payload)
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize("defect", ["differs", "IndexError"])
 def test_each_defect_of_a_payload_codec_is_found(monkeypatch: pytest.MonkeyPatch, defect: str) -> None:
     for algorithm in loaded_algorithms().values():

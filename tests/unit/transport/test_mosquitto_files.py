@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from sottovoce.errors import IdentityError, UsageError
 from sottovoce.fleet import verify_peer_certificate
-from sottovoce.net.transports.mosquitto import write_broker
+from sottovoce_operator.fleet.mosquitto import write_broker
 
 from tests.support.devices import new_device
 from tests.support.fleets import new_fleet

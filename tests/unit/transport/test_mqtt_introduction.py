@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Identity, Trust
 from sottovoce.net.transports.mqtt.introduction import (
     MAX_INTRODUCTION_BYTES,
     VerifiedIntroduction,
@@ -12,6 +12,7 @@ from sottovoce.net.transports.mqtt.introduction import (
     read_claim,
 )
 from sottovoce.net.transports.mqtt.presence import IntroductionVerifier
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_in
 from tests.support.introductions import a_key, alter_introduction, make_introduction

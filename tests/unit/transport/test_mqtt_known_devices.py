@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.fleet import Fleet, Identity, Trust, enrol
+from sottovoce.fleet import Identity, Trust
 from sottovoce.net.transports.mqtt import known_devices as module
 from sottovoce.net.transports.mqtt.known_devices import KnownDevices
 from sottovoce.net.transports.mqtt.presence import Echo, IntroductionVerifier, Presence
 from sottovoce.net.transports.mqtt.secrecy import SessionKey
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.fleets import new_fleet, validity_ending_in
 from tests.support.introductions import a_key, alter_introduction, make_introduction, renew_certificate

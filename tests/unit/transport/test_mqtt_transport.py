@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused
-from sottovoce.fleet import Fleet, enrol
 from sottovoce.net.transports import DeliveryFailed
 from sottovoce.net.transports.mqtt import known_devices
 from sottovoce.net.transports.mqtt.secrecy import SessionKey
 from sottovoce.net.wire.v1.mqtt_pb2 import Content, Frame
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.fleets import new_fleet
 from tests.support.introductions import make_introduction, renew_certificate

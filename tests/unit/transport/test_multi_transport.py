@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.net.transports import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.net.transports import multi_transport as module
 from sottovoce.net.transports.multi_transport import MultiTransport
 from sottovoce.net.wire import SplitMessage
 from sottovoce.net.wire.v1.parts_pb2 import PartReceipt
@@ -163,19 +162,6 @@ async def test_senders_do_not_mix_their_messages() -> None:
     assert received == [(name, name.encode() * 500) for name in cuts]
 
 
-async def test_a_sender_cannot_make_the_recipient_store_more_than_a_few_messages() -> None:
-    _, recipient, _, received = await connect_pair()
-    cut = SplitMessage(bytes(1000), 100)
-    for number in range(50):
-        await recipient._handle_received(f"d{number}", cut.part(0))
-    assert len(recipient._incoming) == module._MAX_ASSEMBLIES
-    for number in range(300):
-        for part in range(2):
-            await recipient._handle_received(f"e{number}", SplitMessage(bytes(200), 100).part(part))
-    assert len(recipient._answered) == module._MAX_REMEMBERED
-    assert len(received) == 300
-
-
 async def test_a_sender_with_inconsistent_parts_is_refused_and_starts_over() -> None:
     _, recipient, _, received = await connect_pair()
     honest, other = SplitMessage(b"a" * 200, 100), SplitMessage(b"b" * 200, 100)
@@ -183,7 +169,7 @@ async def test_a_sender_with_inconsistent_parts_is_refused_and_starts_over() -> 
     await recipient._handle_received("a", honest.part(0))
     with pytest.raises(MessageRefused, match="digest"):
         await recipient._handle_received("a", lie)
-    assert recipient._incoming == {}
+    assert recipient._reassembly.bytes_held == 0
     for index in range(2):
         await recipient._handle_received("a", honest.part(index))
     assert received == [("a", b"a" * 200)]

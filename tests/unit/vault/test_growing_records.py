@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.errors import DataError, VaultAway
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.privacy.accounting.units import Units
 from sottovoce.privacy.api import Query, Refused, Release
 from sottovoce.privacy.ledger.mandate import Mandate

@@ -7,9 +7,9 @@ import pytest
 from sottovoce.errors import LedgerError
 from sottovoce.privacy.accounting.events import GaussianSum, UnprovedRelease
 from sottovoce.privacy.accounting.units import Units
-from sottovoce.privacy.ledger.account import Account, Charge, audit_account, build_account
 from sottovoce.privacy.ledger.chain import first_link, next_link
 from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.reports.account import Account, Charge, audit_account, build_account
 
 BUDGET = Budget(2.0, 1e-5, "window", "add-remove")
 

@@ -170,6 +170,7 @@ def test_without_records_noise_is_still_added(make_vault: MakeVault) -> None:
     assert vault.spending().charges == 1
 
 
+@pytest.mark.slow
 def test_a_release_is_the_clipped_sum_plus_noise_with_the_calibrated_size(records: Records) -> None:
     """Many simulated devices with the same records: their releases' mean and spread."""
     budget, terms, kernel = Budget(8.0, 1e-5, "record", "add-remove"), GradientTerms("clipd2p", 1, 0.8), Softmax(3, 4)

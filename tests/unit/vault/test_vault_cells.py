@@ -10,7 +10,7 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.errors import PrivacyError, TaskRefused
 from sottovoce.kernels.profile import Profile
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.privacy.api import CellAnswer, CellQuery, Query, Refused
 from sottovoce.privacy.cell import Cell
 from sottovoce.privacy.ledger.budget import StoredRelease

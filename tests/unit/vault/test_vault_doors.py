@@ -3,15 +3,21 @@
 import ast
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import sottovoce
 from sottovoce.privacy.vault import Vault
 
+from tests.support.sources import ROOT, code_lines
+
 HOME = Path(sottovoce.__file__).parent
 GUIDE = HOME.parents[1] / "docs" / "audit-guide.md"
 ROW = re.compile(r"^\| .+ \| \[[\w/.]+\]\(\.\./agent/sottovoce/([\w/.]+)\) \| `(.+)` \|$", re.MULTILINE)
+READING = re.compile(r"^\| (`[\w/.]+`(?:, `[\w/.]+`)*) \| .+ \| (\d+) \|$", re.MULTILINE)
+PAPERS = ROOT / "papers/sottovoce_papers"
+MAX_READING = 6000
 DOORS = {"answer", "step"}
 IN_ITS_THREAD = {"ask": "answer", "take_part": "step"}
 """The same functions, called in the vault's own thread."""
@@ -77,9 +83,27 @@ def test_every_quoted_line_in_the_guide_is_in_its_file_in_order() -> None:
             last[file] = index
 
 
+def test_the_guide_lists_all_code_that_an_auditor_reads() -> None:
+    counts: dict[Path, int] = {}
+    for names, figure in READING.findall(GUIDE.read_text(encoding="utf-8")):
+        places = [(HOME if name.startswith("privacy/") else PAPERS) / name for name in re.findall(r"`(.+?)`", names)]
+        files = [file for place in places for file in ([place] if place.suffix else place.rglob("*.py"))]
+        row = {file: code_lines(file) for file in files}
+        assert abs(sum(row.values()) - int(figure)) <= 50, names
+        counts |= row
+    private = [file for folder in PAPERS.glob("**/private") for file in folder.rglob("*.py")]
+    missing = {*(HOME / "privacy").rglob("*.py"), *private} - counts.keys()
+    assert all(code_lines(file) == 0 for file in missing), missing
+    learners = Counter[Path]()
+    for file, count in counts.items():
+        if file.is_relative_to(PAPERS) or file.parent.name == "perturbation":
+            learners[file.parent] += count
+    assert sum(counts.values()) - learners.total() + max(learners.values()) <= MAX_READING
+
+
 def test_both_doors_charge_compute_add_noise_store_and_return() -> None:
     for function, steps in (
-        (Vault.answer, (".charge(", ".compute(", ".apply(", "ledger.store(", "return self._release")),
+        (Vault._answer, (".charge(", ".compute(", ".apply(", "ledger.store(", "return self._release")),
         (_masked(), ("ledger.charge(", "self.raw(", "member.mask(", "ledger.store(", "return masked")),
     ):
         source = inspect.getsource(function)

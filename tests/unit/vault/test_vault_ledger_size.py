@@ -15,10 +15,10 @@ from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.perturbation import scheme
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.chains import ChainTerms
 from sottovoce.privacy.terms.records import RecordTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise, Vault
 from sottovoce.privacy.vault.numbering import enrol_records
+from sottovoce_papers.jin_2023.private.terms import ChainTerms
 
 from tests.support.ledgers import revert_to_schema_8
 
@@ -164,7 +164,8 @@ def test_a_new_task_erases_the_records_of_the_earlier_one(tmp_path: Path) -> Non
     enrol_records(kept, ledger)
     ledger.close()
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
-    assert kept.features[0, :8].tobytes() in content
-    assert not any(row[start : start + 8].tobytes() in content for row in erased.features for start in range(0, 48, 8))
+    eights = range(0, 48, 8)  # a page may end within some of them
+    assert any(kept.features[0, start : start + 8].tobytes() in content for start in eights)
+    assert not any(row[start : start + 8].tobytes() in content for row in erased.features for start in eights)
     with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="append only"):
         other.execute("DELETE FROM enrolled")

@@ -9,11 +9,11 @@ from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.privacy.accounting.events import GaussianSum, RecordReleased
 from sottovoce.privacy.accounting.relations import Promise, convert_charge
 from sottovoce.privacy.accounting.units import EVERY
-from sottovoce.privacy.ledger.account import audit_account, build_account, epsilon_history
 from sottovoce.privacy.ledger.budget import StoredRelease
 from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.mechanisms.clipped_sum import calibrate, sum_clipped_rows
 from sottovoce.privacy.vault import Budget, Ledger
+from sottovoce.reports.account import audit_account, build_account, epsilon_history
 
 OWNER, QUERY = "meter-17", bytes(32)
 LIFE = Budget(2.0, 1e-5, "record", "replace-one")

@@ -7,23 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import prepare_records
-from sottovoce.data import Records, add_identities
+from sottovoce.data import Records, add_identities, prepare_records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.privacy.accounting.units import EVERY, Units, overlap
 from sottovoce.privacy.api import Query, Refused, Release
-from sottovoce.privacy.ledger.account import build_account
 from sottovoce.privacy.ledger.mandate import Mandate
 from sottovoce.privacy.mechanisms.samplers.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.privacy.perturbation import scheme
 from sottovoce.privacy.terms import build
-from sottovoce.privacy.terms.chains import chain_count_check
 from sottovoce.privacy.terms.gradients import GradientTerms
 from sottovoce.privacy.terms.records import RecordTerms
 from sottovoce.privacy.vault import Budget, Ledger, OperatingSystemNoise
 from sottovoce.privacy.vault.numbering import SPACE, block_bounds, enrol_records, number_by_hash
 from sottovoce.privacy.vault.record_selection import select_units
+from sottovoce.reports.account import build_account
+from sottovoce_papers.jin_2023.private.terms import chain_count_check
 
 ADD_REMOVE, REPLACE_ONE = (Budget(1.0, 1e-5, "record", relation) for relation in ("add-remove", "replace-one"))
 FEATURES = 4

@@ -12,7 +12,6 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.profile import Profile
 from sottovoce.privacy.accounting.events import GaussianSum
 from sottovoce.privacy.accounting.units import Units
-from sottovoce.privacy.ledger.account import Account, Charge, audit_account, build_account
 from sottovoce.privacy.ledger.chain import first_link, next_link
 from sottovoce.privacy.ledger.charge_totals import ChargeTotals
 from sottovoce.privacy.ledger.clocks import RECORD_INTERVAL
@@ -21,6 +20,7 @@ from sottovoce.privacy.ledger.mandate import Mandate, Stamp, promise_from_budget
 from sottovoce.privacy.terms import build
 from sottovoce.privacy.terms.means import MeanTerms
 from sottovoce.privacy.vault import Budget, Ledger, SeededNoise
+from sottovoce.reports.account import Account, Charge, audit_account, build_account
 
 from tests.support.ledgers import SCHEMA_5
 from tests.support.memory import memory_directory
@@ -241,6 +241,7 @@ def test_a_new_task_renumbers_a_period_s_account() -> None:
     assert spent.payable_units(other) is None, "any record may have been charged already"
 
 
+@pytest.mark.slow
 def test_a_statement_mentions_that_its_budget_renews(device: Device) -> None:
     """After three periods, the ledger's total exceeds the statement's ε, which covers one period."""
     for period in range(3):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.privacy.api import Answer, Query, Refused, Release, Status
 from sottovoce.privacy.rpc.remote import RemoteVault
 from sottovoce.privacy.vault import Budget, Vault

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from sottovoce.data import Records
 from sottovoce.errors import ConfigError, InternalError, LedgerError, PluginError, PrivacyError
-from sottovoce.node.wait_status import Waits
+from sottovoce.node.waits import Waits
 from sottovoce.plugins import LEARNER, MECHANISM, Plugin, attribution
 from sottovoce.privacy.api import Query, Refused
 from sottovoce.privacy.mechanisms.clipped_sum import Batches

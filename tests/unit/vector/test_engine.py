@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.gossip_rules import UPDATE_RULES
 from sottovoce_lab.simulator.vector import Engine, LogNormal, Network, RecordStores, Tracer, TravellingModels
 
 Places = NDArray[np.int64]
@@ -36,7 +36,7 @@ def one_number(*q: float) -> NDArray[np.float32]:
 
 def test_two_devices_match_hand_computation() -> None:
     # λ = 1e-4. Cycle 1: each gets the zero model, updates it with its own q to 1e4·q at t = 1, and halves it
-    state = TravellingModels(one_number(0.5, -0.25), RULES["pegasos"])
+    state = TravellingModels(one_number(0.5, -0.25), UPDATE_RULES["pegasos"])
     engine = Engine(state, seed=0)
     engine.step()
     assert state.weights.ravel().tolist() == [2500.0, -1250.0]
@@ -50,7 +50,7 @@ def test_two_devices_match_hand_computation() -> None:
 
 
 def test_a_delayed_model_is_the_one_that_was_sent() -> None:
-    state = TravellingModels(one_number(0.5, -0.25), RULES["pegasos"])
+    state = TravellingModels(one_number(0.5, -0.25), UPDATE_RULES["pegasos"])
     engine = Engine(state, network=Network(delay=(2, 2)), seed=0)
     for expected in ([0.0, 0.0], [0.0, 0.0], [2500.0, -1250.0]):
         engine.step()
@@ -63,7 +63,7 @@ def test_a_delayed_model_is_the_one_that_was_sent() -> None:
 def test_three_received_models_are_processed_one_after_another() -> None:
     """In any order: the result is the scalar rule's, applied to the three senders in some order."""
     q = np.random.default_rng(0).normal(size=(4, 1, 3)).astype(np.float32)
-    state = TravellingModels(q, RULES["logistic"])
+    state = TravellingModels(q, UPDATE_RULES["logistic"])
     state.weights[:] = np.random.default_rng(1).normal(size=q.shape)
     state.steps[:] = [3, 1, 4, 1]
     tracer = Tracer(state.describe_states)
@@ -78,7 +78,7 @@ def test_three_received_models_are_processed_one_after_another() -> None:
     for node, senders in orders.items():
         own, t = before[node]
         for sender in senders:
-            w, later = RULES["logistic"](*before[sender], q[node : node + 1])
+            w, later = UPDATE_RULES["logistic"](*before[sender], q[node : node + 1])
             own, t = (w + own) * np.float32(0.5), np.maximum(later, t)
         assert np.array_equal(own[0], state.weights[node])
         assert t[0] == state.steps[node]
@@ -121,7 +121,7 @@ def test_offline_devices_lose_their_messages_and_send_none() -> None:
 
 
 def test_an_offline_device_keeps_its_content() -> None:
-    state = TravellingModels(one_number(*np.linspace(-1, 1, 300)), RULES["pegasos"])
+    state = TravellingModels(one_number(*np.linspace(-1, 1, 300)), UPDATE_RULES["pegasos"])
     engine = Engine(state, churn=LogNormal(0.5, 1.0, 1.0), seed=4)
     for _ in range(20):
         before = state.weights.copy()
@@ -137,7 +137,7 @@ def test_the_same_seed_yields_the_same_bits(options: dict[str, Any]) -> None:
     q = np.random.default_rng(5).normal(size=(500, 2, 7)).astype(np.float32)
     digests = []
     for seed in (1, 1, 2):
-        state = TravellingModels(q, RULES["pegasos"])
+        state = TravellingModels(q, UPDATE_RULES["pegasos"])
         engine = Engine(state, seed=seed, **options)
         for _ in range(25):
             engine.step()
@@ -150,7 +150,7 @@ def test_the_division_of_work_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> 
     digests = set()
     for numbers in (64, 1000, 2**20):
         monkeypatch.setattr("sottovoce_lab.simulator.vector.models._CHUNK_NUMBERS", numbers)
-        state = TravellingModels(q, RULES["logistic"])
+        state = TravellingModels(q, UPDATE_RULES["logistic"])
         engine = Engine(state, seed=8)
         for _ in range(12):
             engine.step()
@@ -170,7 +170,7 @@ def test_records_reach_all_devices_and_are_counted_once_each() -> None:
 
 
 def test_a_single_device_continues_alone() -> None:
-    state = TravellingModels(one_number(1.0), RULES["pegasos"])
+    state = TravellingModels(one_number(1.0), UPDATE_RULES["pegasos"])
     engine = Engine(state, seed=0)
     engine.step()
     assert (engine.counts.sent, state.updates) == (0, 0)

@@ -23,6 +23,7 @@ def test_a_single_device_has_no_peer(name: str) -> None:
     assert create_peers(name, 1, 0.0, np.random.default_rng(0)).draw(ALL[:1]).tolist() == [-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "full", "newscast"])
 def test_all_devices_are_drawn_equally_often(name: str) -> None:
     peers = create_peers(name, NODES, 0.0, np.random.default_rng(1))

@@ -71,3 +71,14 @@ def test_walks_with_different_epsilons_do_not_affect_one_another() -> None:
     list(several.passes())
     spread = np.abs(several.weights[:, 0]).max(axis=1)
     assert spread[1] > spread[2] > spread[0]
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_paired_walks_are_single_walks_with_the_same_seed(joint: bool) -> None:
+    records, epsilons = draw_records(30, 4, 3, 5), np.array([[1.0, 20.0, np.inf], [0.5, 7.0, np.inf]])
+    paired = GradientWalk(records, SLOPES["logistic"], epsilons, joint=joint, seed=4, paired=True)
+    assert list(paired.passes()) == [1, 2]
+    for walk, own_epsilons in enumerate(epsilons.T):
+        single = run_walks(records, "logistic", own_epsilons[:, np.newaxis].tolist(), joint=joint)
+        assert list(single.passes()) == [1, 2]
+        np.testing.assert_array_equal(paired.weights[walk], single.weights[0])

@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Identity, create_fleet, enrol
+from sottovoce.fleet import Identity
+from sottovoce_operator.fleet import create_fleet, enrol
 
 
 @pytest.fixture(scope="session")

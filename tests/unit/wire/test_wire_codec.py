@@ -1,14 +1,27 @@
+import zlib
+
 import numpy as np
 import pytest
+from msgspec import msgpack
+from sottovoce.algorithms.cell.public.messages import RosterProposal
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.fleet import Identity
-from sottovoce.net.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, encode_receipt, seal
-from sottovoce.net.wire import codec as module
+from sottovoce.net.wire import (
+    TASK_BYTES,
+    Receipt,
+    codec as module,
+    decode,
+    decode_receipt,
+    encode,
+    encode_receipt,
+    seal,
+)
 from sottovoce.net.wire.arrays import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
 from sottovoce.net.wire.v1 import envelope_pb2
 from sottovoce.plugins import LEARNER, Plugin, attribution
+from sottovoce.privacy.secure_sum.statements import Statement
 
 from tests.support.messages import as_push_sum_share
 
@@ -59,6 +72,8 @@ def test_simulated_noise_never_leaves() -> None:
 
 def test_each_refusal_has_its_reason() -> None:
     assert _reason(_payload(b"\0" * 8), "push-sum-share/2") == "type"
+    with pytest.raises(MessageRefused, match=r"secure-sum/4.*same version of Sottovoce on both"):
+        decode("secure-sum/2", b"")
     assert _reason(b"\xff") == "malformed"
     for numerator in (b"", b"\0", b"\0" * 9, b"\0" * 8 * (MAX_PARAMETERS + 1)):
         assert _reason(_payload(numerator)) == "shape"
@@ -136,3 +151,21 @@ def test_receipts_survive_encoding() -> None:
         with pytest.raises(MessageRefused) as exc_info:
             decode_receipt(raw)
         assert exc_info.value.reason == "malformed"
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"",
+        b"\x00" * 8,
+        zlib.compress(b"\xc1"),
+        zlib.compress(msgpack.encode(())) + b"more",
+        zlib.compress(msgpack.encode(()))[:-2],
+        zlib.compress(bytes(2**22)),
+        zlib.compress(msgpack.encode([Statement("a", bytes(8000), bytes(4000))] * 1024)),
+    ],
+)
+def test_a_roster_that_cannot_be_read_is_refused(packed: bytes) -> None:
+    with pytest.raises(MessageRefused) as exc_info:
+        _ = RosterProposal(packed).roster
+    assert exc_info.value.reason == "malformed"

@@ -1,19 +1,26 @@
 """Contributions on the wire and on disk: unchanged, or refused with a reason."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.algorithms.contributions.codec import ContributionsCodec
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.contributions.public.state import Contribution, Contributions, ContributionsState, rank
+from sottovoce.algorithms.contributions.public.state import (
+    Change,
+    Contribution,
+    Contributions,
+    ContributionsState,
+    rank,
+)
 from sottovoce.algorithms.state_codec import ModelSizeMismatch
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.net.wire import decode, encode
 from sottovoce.net.wire.arrays import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
 from sottovoce.net.wire.v1 import contributions_pb2, state_pb2
 
-from tests.unit.learners.support import Stamp, schedule
+from tests.unit.learners.support import STAMP, Stamp, schedule
 
 TYPE = "contributions/1"
 NUMBERS = st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=6)
@@ -26,10 +33,22 @@ contributions = st.builds(
     st.binary(max_size=40),
     st.binary(min_size=64, max_size=64),
 )
+changes = st.builds(
+    Change,
+    st.integers(0, 2**64 - 1),
+    st.integers(1, 2**61),
+    st.integers(2**61 + 1, 2**62),
+    NUMBERS.map(lambda numbers: np.array(numbers, dtype=np.int64)),
+    st.binary(max_size=40),
+    st.binary(min_size=64, max_size=64),
+)
 messages = st.builds(
     Contributions,
     st.dictionaries(st.integers(0, 2**64 - 1), st.integers(0, 2**62), max_size=6),
     st.lists(contributions, max_size=5, unique_by=lambda one: one.owner).map(tuple),
+    changes=st.lists(changes, max_size=3, unique_by=lambda one: one.owner_rank).map(tuple),
+    holdings=st.integers(0, 2**64 - 1),
+    ordered_steps=st.lists(st.integers(0, 2**62), max_size=4).map(tuple),
 )
 
 
@@ -45,6 +64,28 @@ def test_every_message_arrives_as_it_was_sent(message: Contributions) -> None:
     assert [facts(contribution) for contribution in arrived.contributions] == [
         facts(contribution) for contribution in message.contributions
     ]
+    assert (arrived.holdings, arrived.ordered_steps) == (message.holdings, message.ordered_steps)
+    for before, after in zip(message.changes, arrived.changes, strict=True):
+        assert replace(after, difference=before.difference) == before
+        assert after.difference.tolist() == before.difference.tolist()
+
+
+def test_an_earlier_version_reads_a_message_without_what_it_does_not_know() -> None:
+    """It ignores the fields that it does not know: it sees no list, and answers with everything."""
+    change = Change(7, 2, 4, np.array([1, -1]), signature=bytes(64))
+    raw = encode(Contributions({}, changes=(change,), holdings=9, ordered_steps=(4, 2)))[1]
+    known = contributions_pb2.Contributions.FromString(raw)
+    known.ClearField("changes")
+    known.ClearField("holdings")
+    known.ClearField("ordered_steps")
+    assert decode(TYPE, known.SerializeToString()) == Contributions()
+
+
+def test_the_checksums_of_certificates_arrive_by_rank_and_a_message_of_version_0_1_has_none() -> None:
+    listed = Contributions({2**64 - 1: 3, 7: 1}, (), {7: 2**32 - 1, 2**64 - 1: 0})
+    assert decode(*encode(listed)) == listed
+    earlier = contributions_pb2.Contributions(ranks=[7], steps=[1]).SerializeToString()
+    assert decode(TYPE, earlier) == Contributions({7: 1})
 
 
 @given(st.binary(max_size=300))
@@ -60,10 +101,27 @@ def make_contribution(**fields: object) -> contributions_pb2.Contribution:
     return contributions_pb2.Contribution(**{**usual, **fields})  # type: ignore[arg-type]
 
 
+def make_change(**fields: object) -> contributions_pb2.Change:
+    usual = {"rank": 1, "base": 1, "steps": 2, "size": 1, "coded": b"\x80", "signature": bytes(64)}
+    return contributions_pb2.Change(**{**usual, **fields})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "fields, reason",
     [
+        ({"changes": [make_change(base=2)]}, "range"),
+        ({"changes": [make_change(base=0)]}, "range"),
+        ({"changes": [make_change(steps=2**63)]}, "range"),
+        ({"changes": [make_change(signature=b"short")]}, "range"),
+        ({"changes": [make_change(credential=bytes(MAX_CREDENTIAL_BYTES + 1))]}, "range"),
+        ({"changes": [make_change(coded=b"")]}, "malformed"),
+        ({"changes": [make_change(), make_change(steps=3)]}, "shape"),
+        ({"changes": [make_change(rank=i, size=MAX_PARAMETERS // 2 + 1) for i in range(2)]}, "shape"),
+        ({"changes": [make_change(rank=i) for i in range(1026)]}, "shape"),
+        ({"ordered_steps": range(1026)}, "shape"),
+        ({"ordered_steps": [2**63]}, "range"),
         ({"ranks": [1, 2], "steps": [1]}, "shape"),
+        ({"ranks": [1, 2], "steps": [1, 1], "certificates": [1]}, "shape"),
         ({"contributions": [make_contribution(steps=0)]}, "range"),
         ({"contributions": [make_contribution(steps=2**63)]}, "range"),
         ({"contributions": [make_contribution(signature=b"short")]}, "range"),
@@ -98,7 +156,7 @@ def mixer(size: int) -> Mixer:
 
 def test_a_state_is_the_same_after_a_restart() -> None:
     codec = ContributionsCodec(mixer(3))
-    stored = [Contribution(owner, 4, np.array([1, -2, 2**50]), b"c", b"mine".ljust(64)) for owner in ("a", "me")]
+    stored = [Contribution(owner, 4, np.array([1, -2, 2**50]), b"c", STAMP) for owner in ("a", "me")]
     held_by_rank = {rank(item.owner): item for item in stored}
     state = ContributionsState(
         np.array([5, 0, -7]), held_by_rank, cycle=11, step=6, variation=0.3, turn=2, exhausted=True

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from sottovoce.errors import MessageRefused
 from sottovoce.net.wire.arrays import MAX_PARAMETERS
 from sottovoce.net.wire.packed import PackedIntegers, pack, unpack

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sottovoce.algorithms.pairwise.codec import PairwiseCodec
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import Move, PairwiseState, Proposal

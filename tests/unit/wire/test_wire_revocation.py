@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.fleet import Fleet, enrol
 from sottovoce.net.wire.revocation import (
     MAX_LIST_BYTES,
     MAX_REVOKED,
@@ -14,6 +13,7 @@ from sottovoce.net.wire.revocation import (
     encode_list,
     encode_revocations,
 )
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.fleets import new_fleet
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.fleet import Fleet, enrol
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.fleets import new_fleet
 from tests.support.grpc_nodes import Node

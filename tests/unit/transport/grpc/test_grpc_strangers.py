@@ -10,8 +10,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sottovoce.fleet import Fleet, enrol
 from sottovoce.net.transports.grpc import METHOD
+from sottovoce_operator.fleet import Fleet, enrol
 
 from tests.support.fleets import beginning_tomorrow, validity_ending_in
 from tests.support.grpc_nodes import Node, listening, refused_connections

@@ -1,19 +1,24 @@
 """gRPC with mutual TLS: the accepted peers, the message of a failed delivery, and the counters."""
 
 import asyncio
+import gc
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import grpc
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused, NetworkError
-from sottovoce.fleet import Fleet, Identity, Validity, enrol, load
+from sottovoce.fleet import Identity, Validity, load
 from sottovoce.fleet.renewal import install_certificate, make_renewal_request
-from sottovoce.fleet.request import read_request
-from sottovoce.net.transports import Listener
+from sottovoce.net.transports import Listener, front
+from sottovoce.net.transports.grpc import METHOD
+from sottovoce.net.transports.reads import Reads
+from sottovoce_operator.fleet import Fleet, enrol
+from sottovoce_operator.fleet.request import read_request
 
 from tests.support.grpc_nodes import LIMIT, Node, listening
 from tests.support.waiting import TIMEOUT, eventually
@@ -189,6 +194,68 @@ async def test_a_sender_over_its_quota_is_refused_before_its_message_is_read(pai
         failed = await one.failure(one.peer(other), b"\0" * 1000)
     assert (failed.cause, "quota" in str(failed)) == ("refused", True)
     assert other.received == []
+
+
+async def test_a_refused_message_is_not_kept_until_the_next_garbage_collection(pair: tuple[Node, Node]) -> None:
+    """A flood of refused messages of the maximum size left 100 MiB."""
+    one, other = pair
+    refusal = MessageRefused("malformed", "no")
+    other.answer, kept = refusal, weakref.ref(refusal)
+    del refusal
+    async with listening(one, other):
+        gc.disable()
+        try:
+            await one.failure(one.peer(other))
+            other.answer = None
+            await eventually(lambda: kept() is None, "nothing refers to the refusal, nor through it to the message")
+        finally:
+            gc.enable()
+
+
+async def test_calls_without_a_message_do_not_keep_out_others(
+    pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    one, other = pair
+    monkeypatch.setattr(other.transport, "_requests", Reads(2))
+    async with listening(one, other):
+        channel = one.transport._channel_to(one.peer(other)).channel
+        calls = [channel.stream_unary(METHOD)(nothing(), timeout=TIMEOUT) for _ in range(2)]
+        await eventually(lambda: len(other.transport._requests._reading) == 2)
+        await one.transport.deliver(one.peer(other), b"small", TIMEOUT)
+        await eventually(lambda: any(call.done() for call in calls))
+        (oldest,) = [call for call in calls if call.done()]
+        assert await oldest.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "too slowly" in str(await oldest.details())
+        for call in calls:
+            call.cancel()
+
+
+async def test_answers_that_arrive_slowly_do_not_fill_the_memory(
+    pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    monkeypatch.setattr(one.transport, "_answers", Reads(1))
+    other.open.clear()
+    async with listening(one, other):
+        slow = asyncio.ensure_future(one.failure(one.peer(other), b"slow", 1.0))
+        assert await one.transport.deliver(one.peer(other), b"small", TIMEOUT) == b"answer to small"
+        assert (await slow).cause == "timeout", "a call without an answer takes no one's place"
+
+
+async def test_a_sender_over_its_quota_is_not_read_for_a_moment(
+    pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    monkeypatch.setattr(front, "_HOLD_SECONDS", 60.0)
+    other.answer = MessageRefused("quota", "wait")
+    async with listening(one, other):
+        assert (await one.failure(one.peer(other))).cause == "refused"
+        assert (await one.failure(one.peer(other), timeout=0.2)).cause == "timeout"
+    assert [message for _, message in other.received] == [b"m"]
 
 
 async def test_a_message_of_the_maximum_size_arrives(pair: tuple[Node, Node]) -> None:
