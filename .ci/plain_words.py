@@ -20,7 +20,7 @@ EXEMPT = {"decisions", "results"}
 """Folders of pages that record what was once said or measured."""
 
 DEPLOYED = {".cfg", ".conf", ".json", ".md", ".service", ".sh", ".toml", ".yaml", ".yml"}
-PACKAGES = ("agent", "coordinator-free-bootstrap", "home", "lab")
+PACKAGES = ("agent", "coordinator-free-bootstrap", "home", "lab", "papers")
 _FENCE, _CODE = re.compile(r"^ {0,3}(`{3,}|~{3,})"), re.compile(r"`[^`]*`")
 
 Lines = Iterator[tuple[int, str]]

@@ -28,7 +28,7 @@ def main() -> int:
         if built.returncode != 0:
             print(built.stdout + built.stderr)
             return 1
-        wrong = [*_out_of_reach(site), *_not_found(site), *_from_elsewhere(site)]
+        wrong = [*_out_of_reach(site), *_not_found(site), *_ranked_too_high(site), *_from_elsewhere(site)]
     print("\n".join(wrong) or f"the site builds; every page is in reach, and a search finds {', '.join(SOUGHT)}")
     return bool(wrong)
 
@@ -59,6 +59,14 @@ def _not_found(site: Path) -> list[str]:
         for phrase in SOUGHT
         if not any(all(word in text for word in phrase.split()) for text in pages.values())
     ]
+
+
+def _ranked_too_high(site: Path) -> list[str]:
+    """Records of decisions and results that count as much in a search as the pages that answer questions."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    records = [part for part in index["docs"] if part["location"].startswith(("decisions/", "results/"))]
+    counted = {part["location"].partition("#")[0] for part in records if part.get("boost", 1.0) > 0.1}
+    return [f"{page}: counts in a search as a page that answers a question" for page in sorted(counted)]
 
 
 def _from_elsewhere(site: Path) -> list[str]:
