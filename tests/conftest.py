@@ -20,6 +20,9 @@ MAX_SECONDS = 8.0  # then it fails; between the two, the cause may be a slow mac
 
 MAX_FLAKY = 5  # more failures than this have another cause than bad timing
 _COMPUTES = {"slow", "statistical"}
+_LIBRARIES = {"/sbin/ldconfig", "fc-list"}
+"""Programs that libraries start: ctypes on an import, and matplotlib until it has cached the list of fonts."""
+
 _STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "tests.process"}
 _started: list[str] = []
 _starting: set[tuple[str, str]] = set()  # fixtures, each with its module
@@ -28,7 +31,7 @@ _SLOW = "slow"  # a property of a report, in seconds
 
 
 def _note_start(event: str, arguments: tuple[object, ...]) -> None:
-    if event in _STARTS and arguments[:1] != ("/sbin/ldconfig",):  # ctypes looks for a library, on an import
+    if event in _STARTS and _LIBRARIES.isdisjoint(arguments[:1]):
         _started.append(f"{event} {arguments[:2]}")
 
 
