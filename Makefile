@@ -36,6 +36,7 @@ $(STAMP): .ci/setup locks/dev.txt pyproject.toml lab/pyproject.toml operator/pyp
 
 # Background processes of a shell ignore Ctrl-C, and so would every process that a test starts and interrupts.
 PYTEST := env --default-signal=INT $(BIN)/python -m pytest --dist worksteal
+COVERED := $(subst -m pytest,-m coverage run -m pytest,$(PYTEST))
 # A room's unit tests lie in a folder of its name, or in these; ROOM runs the quick ones. A path below tests/ runs all.
 ROOM_algorithms := learners
 ROOM_calculator := accounting
@@ -54,13 +55,15 @@ MARKS = not soak$(if $(filter tests/%,$(ROOM)),, and $(if $(ROOM),$(QUICK_MARKS)
 
 .PHONY: test
 test: setup  ## run the deterministic tests and a few fleets of processes: 8 minutes; one room: make test ROOM=privacy
-	$(PYTEST) $(HIDE) -n 3 -m "$(MARKS)" $(TESTS)
+	$(if $(MEASURE),@rm -f .coverage .coverage.*)
+	$(if $(MEASURE),$(COVERED),$(PYTEST)) $(HIDE) -n 3 -m "$(MARKS)" $(TESTS)
 
-# Slow and statistical tests are not measured, so `make test` is enough for them.
+# Slow and statistical tests are not measured, so `make test` is enough for them. With MEASURE=yes for both targets, as in
+# .ci/run, `make test` measures coverage, and `make test-all` repeats nothing.
 .PHONY: test-all
 test-all: setup  ## run the rest: the tests of processes, and the quick ones again under coverage, with its threshold
-	@rm -f .coverage .coverage.*
-	$(subst -m pytest,-m coverage run -m pytest,$(PYTEST)) -n 4 -m "not soak and (process or not (slow or statistical))"
+	$(if $(MEASURE),,@rm -f .coverage .coverage.*)
+	$(COVERED) -n 3 -m "not soak and $(if $(MEASURE),process and not smoke,(process or not (slow or statistical)))"
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 .PHONY: hooks
