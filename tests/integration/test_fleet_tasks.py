@@ -124,7 +124,7 @@ def test_devices_switch_tasks_and_excluded_devices_continue(
         for agent in agents[:2]:
             until(lambda agent=agent: at(agent, 2, "golf"), "it is in epoch 2")  # type: ignore[misc]
         refuses = "the owner's policy allows only these values of purposes: research; this task's is billing"
-        until(lambda: agents[2].status()["task"]["next"]["because"] == refuses, "it states why it does not")
+        until(lambda: (agents[2].status()["task"]["next"] or {}).get("because") == refuses, "it states why it does not")
         assert at(agents[2], 1, "clipd2p")
         output = sottovoce("agent", "status", "--config", careful.config).stdout
         assert "epoch 2 'the same by golf' has not been started: the owner's policy allows" in output

@@ -233,6 +233,21 @@ async def test_a_late_message_from_an_earlier_start_accuses_no_device(fleet: Fle
     await fleet.send_head(now)
 
 
+@pytest.mark.parametrize("ago", [1, 3])
+async def test_heads_of_earlier_starts_accuse_no_device_however_often_a_peer_returns_them(
+    fleet: Fleet, ago: int
+) -> None:
+    """A dishonest peer keeps them, and a busy one answers after the restart."""
+    past = Past(5)
+    lives = [fleet.start(past, book="own") for _ in range(ago + 1)]
+    earlier, now = lives[0], lives[-1]
+    await fleet.send_head(now)
+    for _ in range(5):
+        await fleet.send_head(earlier)
+        await fleet.send_head(now)
+        await fleet.send_head(now)
+
+
 async def test_reordered_messages_from_one_start_are_no_evidence(fleet: Fleet, identities: list[Identity]) -> None:
     past = Past(5)
     device = fleet.start(past)

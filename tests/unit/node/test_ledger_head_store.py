@@ -195,3 +195,12 @@ def test_a_head_in_memory_is_the_one_in_the_file(
         make_head(device, 2) for device in devices[:3]
     ]
     reopened.close()
+
+
+def test_the_last_lives_of_a_device_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_head_store, "_MAX_LIVES", 3)
+    lives = [bytes([number]) * 16 for number in range(6)]
+    for number, life in enumerate(lives):
+        store = LedgerHeadStore(tmp_path / "heads.db")
+        assert store.begin_life(life) == frozenset(lives[max(0, number - 3) : number])
+        store.close()

@@ -98,6 +98,7 @@ class LedgerHeadGossip:
         known = head_store.get_head(identity.node_id)
         if known is not None:
             check_known_head(f"this device's {NAME}", self.head, known, vault.mark(known.charges, known.released))
+        detector.earlier_lives = head_store.begin_life(self._life)
         head_store.store_own_head(self.head)
 
     async def wait_for_permission(self) -> bool:

@@ -20,6 +20,7 @@ from sottovoce.storage.schema import Schema, use_log
 
 NAME = "heads.db"
 MAX_HEADS = 4096
+_MAX_LIVES = 1024  # some 24 kB
 _PAGES_BEFORE_CHECKPOINT = 256
 _MAX_RECENT_HEADS = 128  # kept in memory, some 60 kB: a device sends to 64 peers at most in a cycle
 _VERSION_1 = """
@@ -35,10 +36,13 @@ CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT N
 INSERT INTO head SELECT owner, came, key, charges, released, mark, life, signature FROM old_head;
 DROP TABLE old_head;
 """
+_VERSION_3 = """
+CREATE TABLE life (number INTEGER PRIMARY KEY, life BLOB NOT NULL) STRICT;
+"""
 SCHEMA = Schema(
     0x50FF4EAD,
     "a ledger head database",
-    (_VERSION_1, _VERSION_2),
+    (_VERSION_1, _VERSION_2, _VERSION_3),
     f"move {NAME}, {NAME}-wal and {NAME}-shm aside; this device then cannot confirm other devices' ledger heads "
     "until those devices resend them",
 )
@@ -91,6 +95,24 @@ class LedgerHeadStore:
                 self._connection = self._open_connection()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable_error(error) from error
+
+    def begin_life(self, life: bytes) -> frozenset[bytes]:
+        """Store the life that begins, which survives a power cut, and return the last 1024 lives before it.
+
+        Raises:
+            DataError: if the file cannot be read or written; it is unchanged.
+        """
+        execute = self._connection.execute
+        try:
+            earlier_lives = frozenset(row[0] for row in execute("SELECT life FROM life"))
+            with self._connection:
+                execute("PRAGMA synchronous = FULL")
+                execute("BEGIN IMMEDIATE")
+                execute("INSERT INTO life (life) VALUES (?)", (life,))
+                execute("DELETE FROM life WHERE number <= (SELECT max(number) FROM life) - ?", (_MAX_LIVES,))
+        except sqlite3.DatabaseError as error:
+            raise self._unusable_error(error) from error
+        return earlier_lives
 
     def recent_head(self, owner: str) -> SignedHead | None:
         """Return a device's latest head if it is still in memory; this does not access the file."""

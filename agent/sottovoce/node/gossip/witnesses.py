@@ -32,7 +32,7 @@ _REMEDY = (
     "newest ledger. If that ledger is lost, this identity can never release anything again, and a new device "
     "must join"
 )
-_MAX_LATE_ANSWERS = 1  # tolerates one message from an earlier life that was in transit when that life ended
+_MAX_LATE_ANSWERS = 1  # tolerates one message from an earlier life of which the record was lost
 WITNESSES = 8
 """Number of witnesses. If half of the fleet is unreachable, one device in 256 reaches none of its witnesses."""
 
@@ -66,12 +66,15 @@ class RollbackDetector:
             nothing.
         witnesses: node ids of the witnesses of this ledger's newest head. If there are none, any peer that knows a head
             from before this start counts.
+        earlier_lives: lives of this device before this start. Their heads may arrive late, or be returned again by a
+            dishonest peer, so they do not reveal another copy.
     """
 
     required_peers: int
     peers_optional: bool
     has_prior_charges: bool = False
     witnesses: frozenset[str] = frozenset()
+    earlier_lives: frozenset[bytes] = frozenset()
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _confirmed_by: set[str] = field(default_factory=set)
     _contacted: set[str] = field(default_factory=set)
@@ -122,7 +125,7 @@ class RollbackDetector:
         """
         state = self._peers.setdefault(peer, _Peer(known))
         previous, has_changed = state.acknowledged_head, known != state.first_head
-        if previous and known and has_changed and known.life != previous.life and known.charges >= previous.charges:
+        if previous and known and has_changed and self._is_foreign(known, previous):
             # Another process has reported a head of this device in the meantime.
             state.late_answers += 1
             if state.late_answers > _MAX_LATE_ANSWERS:
@@ -131,6 +134,10 @@ class RollbackDetector:
                     f"in turn. {_REMEDY}"
                 )
         state.acknowledged_head = sent_head
+
+    def _is_foreign(self, known: SignedHead, own: SignedHead) -> bool:
+        """Return whether a head that is no older than one of this start is from a life that this device never had."""
+        return known.charges >= own.charges and known.life != own.life and known.life not in self.earlier_lives
 
     def forget(self, peer: str) -> None:
         """Delete the state of a peer."""
