@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +15,16 @@ HEAD = "import multiprocessing, os, pathlib, subprocess, sys, threading, time\ni
 PROCESSES = ["os.wait() if os.fork() else os._exit(0)", "subprocess.run([sys.executable, '-c', ''])"]
 SPAWNED = "c = multiprocessing.get_context('spawn').Process(target=time.time)\n    c.start()\n    c.join()"
 LONG = "a = time.process_time()\n    while time.process_time() - a < {}: pass"
+SCALE = 0.1  # of the limits of processor time, since these tests reach them
 
 
 def run(directory: Path, body: str, *arguments: str) -> str:
-    """Run a file of tests beside this project's conftest.py, and return what pytest printed."""
+    """Run a file of tests beside this project's conftest.py, with lower limits, and return what pytest printed."""
     marks = "".join(f"\n    {name}: x" for name in ("process", "slow", "smoke", "soak", "statistical"))
     (directory / "pytest.ini").write_text(INI.format(marks=marks))
-    shutil.copy(CONFTEST, directory)
+    text, count = re.subn(r"(?m)^((?:SLOW|MAX)_SECONDS) = ([0-9.]+)", rf"\1 = {SCALE} * \2", CONFTEST.read_text())
+    assert count == 2
+    (directory / "conftest.py").write_text(text)
     (directory / "test_x.py").write_text(HEAD + body)
     return start(directory, *arguments).stdout
 
@@ -46,16 +48,16 @@ def test_an_unmarked_test_starts_no_process(tmp_path: Path, start: str) -> None:
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_an_unmarked_test_that_takes_long_is_listed(tmp_path: Path, workers: str) -> None:
-    body = f"def test_one():\n    {LONG.format(2.2)}\ndef test_waits(): threading.Event().wait(2.2)\n"
-    output = run(tmp_path, body, "-n", workers)
-    assert "2 passed in" in output, output
-    assert re.findall(r"SLOW (\S+), [2-9]\.\d s;", output) == ["test_x.py::test_one"]
+    body = f"def test_one():\n    {LONG.format(2.2 * SCALE)}\ndef test_waits(): threading.Event().wait({2.2 * SCALE})\n"
     for mark in ("slow", "statistical", "process", "soak"):
-        assert "SLOW" not in run(tmp_path, f"@pytest.mark.{mark}\n{body}")
+        body += f"@pytest.mark.{mark}\ndef test_{mark}():\n    {LONG.format(2.2 * SCALE)}\n"
+    output = run(tmp_path, body, "-n", workers)
+    assert "6 passed in" in output, output
+    assert re.findall(r"SLOW (\S+), 0\.[2-7] s;", output) == ["test_x.py::test_one"]
 
 
 def test_an_unmarked_test_that_takes_much_too_long_fails(tmp_path: Path) -> None:
-    output = run(tmp_path, f"def test_one():\n    {LONG.format(8.2)}\n")
+    output = run(tmp_path, f"def test_one():\n    {LONG.format(8.2 * SCALE)}\n")
     assert "1 passed, 1 error" in output, output
     assert "of processor time; mark it as slow or statistical" in output
 
